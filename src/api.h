@@ -491,12 +491,33 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_OPENCL
                               leaves out that API. NO_CUDA also drops the PTX; the other three together drop the kernel
                               source that they share; all four together are INFER_NO_GPU
-    INFER_NO_CHAT             no templates and no conversations: their calls return UNSUPPORTED
-    INFER_NO_GRAMMAR          no grammars and no JSON Schema: their calls and stages return UNSUPPORTED
-    INFER_ONLY_QUANTS         of the quantised types only Q4_0 and Q8_0 (used by caches) and the listed ones:
-                              -DINFER_ONLY_QUANTS -DINFER_QUANT_Q4_K -DINFER_QUANT_Q6_K. Files with others are refused.
-                              MSVC needs /Zc:preprocessor for this. GPU kernels are not affected
-    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR and INFER_ONLY_QUANTS
+    INFER_NO_CHAT             no templates and no conversations
+    INFER_NO_GRAMMAR          no grammars and no JSON Schema
+    INFER_NO_ADAPTERS         no LoRA and no control vectors
+    INFER_NO_DESCRIBE         no infer_model_describe
+    INFER_NO_DRAFTS           no speculative decoding: draft, lookup, mtp
+    INFER_NO_EMBED            no vectors, labels and scores of texts
+    INFER_NO_EXPERTS          no mixtures of experts
+    INFER_NO_QUEUE            no queues, hence no infer_generate_best
+    INFER_NO_SAVE             sessions are neither saved nor loaded
+                              Calls of what these nine leave out return INFER_ERR_UNSUPPORTED and name the switch
+    INFER_ONLY_ARCHS          architectures, with the layers and ops that no other one has: INFER_ARCH_llama
+    INFER_ONLY_TOKENIZERS     tokenizer.ggml.model: INFER_TOKENIZER_llama, _gpt2, _gemma4, _whitespace, _bert, _t5,
+                              _rwkv, _plamo2
+    INFER_ONLY_PRETOKENIZERS  of _gpt2: INFER_PRETOKENIZER_gpt_2, _llama3, _qwen2: the first name of a group of
+                              tokenizer.ggml.pre that split alike, in INFER__PRETOKENIZERS
+    INFER_ONLY_SAMPLERS       stages: INFER_SAMPLER_top_k, named as INFER_STAGE_TOP_K. A sampler of the usual chain
+                              needs all nine of it; a NULL sampler (greedy) needs none
+    INFER_ONLY_CACHES         types of keys and values beside F32: INFER_CACHE_f16 (the default of contexts), _bf16,
+                              _q8_0, _q4_0
+    INFER_ONLY_QUANTS         quantised types beside Q4_0 and Q8_0, which caches have: INFER_QUANT_Q4_K. GPU kernels
+                              stay
+                              Of these six only what is listed is kept, for instance -DINFER_ONLY_ARCHS
+                              -DINFER_ARCH_qwen3 -DINFER_ARCH_jina_bert_v2 (- and . are written _). Files that need
+                              something else are refused with the switch's name. MSVC needs /Zc:preprocessor
+    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR, the seven above, and all six lists
+                              with INFER_ARCH_llama, INFER_TOKENIZER_llama, INFER_SAMPLER_greedy and INFER_CACHE_f16.
+                              More may be listed: -DINFER_MINIMAL -DINFER_QUANT_Q4_K; less, too: -DINFER_ARCH_llama=0
     INFER_QUIET               no #pragma message when compiled without optimisation
 
 19. When something is wrong

@@ -398,13 +398,16 @@ static void arch_list_add(char *list, size_t cap, const char *name) {
     if (!arch_listed(list, name)) snprintf(list + used, cap - used, "%s%s", used ? ", " : "", name);
 }
 
+#define ARCH_KIND(name) &INFER__KIND_##name,
+static const infer__sublayer_kind *const ARCH_KINDS[] = { NULL, INFER__SUBLAYERS(ARCH_KIND) };
+
 /* Adds the kinds of a model's sublayers, and what devices lack for them. */
 static void arch_layers_of(const infer_model *m, uint64_t *kinds, char *lacks, size_t cap) {
     int32_t i, k;
     for (i = 0; i < m->hp.n_layer; i++)
         for (k = 0; k < m->layers[i].n_parts; k++) {
             const infer__sublayer_kind *kind = m->layers[i].parts[k].kind;
-            *kinds |= (uint64_t)1 << (kind - INFER__SUBLAYER_KINDS);
+            *kinds |= (uint64_t)1 << kind->id;
 #ifndef INFER_NO_GPU
             if (kind->lacks && kind->lacks(&infer__gpu_ops, &m->layers[i]))
                 arch_list_add(lacks, cap, kind->lacks(&infer__gpu_ops, &m->layers[i]));
@@ -444,9 +447,10 @@ static void test_arch_layers_of_rows(void) {
 #endif
         check_detail = row->name;
         for (k = 1; k < INFER__SUBLAYER_COUNT; k++) {
+            CHECK(ARCH_KINDS[k]->id == k);
             if (!(kinds[i] >> k & 1)) continue;
-            arch_list_add(has, sizeof has, INFER__SUBLAYER_KINDS[k].name);
-            CHECK(arch_listed(said, INFER__SUBLAYER_KINDS[k].name));
+            arch_list_add(has, sizeof has, ARCH_KINDS[k]->name);
+            CHECK(arch_listed(said, ARCH_KINDS[k]->name));
         }
         if (all) CHECK_STR(said, has);
 #ifndef INFER_NO_GPU
@@ -454,6 +458,39 @@ static void test_arch_layers_of_rows(void) {
         for (name = strtok(lacks[i], ","); name; name = strtok(NULL, ",")) CHECK(arch_listed(infer_arch_lacks(i), name + (*name == ' ')));
 #endif
     }
+}
+
+/* A row's name as lists of INFER_ONLY_ARCHS write it. */
+static void arch_word(const char *name, char word[40]) {
+    size_t i;
+    for (i = 0; name[i] && i < 39; i++) word[i] = name[i] == '-' ? '_' : name[i];
+    word[i] = 0;
+}
+
+/* The lists beside ARCHS (INFER__INDEX_ARCHS and the others) name the rows that ask for that, and no others. */
+static void test_arch_machinery(void) {
+#define ARCH_WORD(id) " " #id
+    static const char *const lists[] = { INFER__INDEX_ARCHS(ARCH_WORD) " ", INFER__SPARSE_ARCHS(ARCH_WORD) " ",
+                                         INFER__SWITCH_ARCHS(ARCH_WORD) " ", INFER__NGRAM_ARCHS(ARCH_WORD) " ",
+                                         INFER__SOURCE_ARCHS(ARCH_WORD) " " };
+    const infer__arch *row;
+    int32_t i, named = 0, words = 0;
+    size_t k, c;
+    for (k = 0; k < sizeof lists / sizeof *lists; k++)
+        for (c = 1; lists[k][c]; c++) words += lists[k][c] == ' ';
+    for (i = 0; (row = infer__arch_row(i)) != NULL; i++) {
+        const int asks[] = { row->index != 0, (row->flags & INFER__SPARSE) != 0, row->keys == infer__switch_keys,
+                             row->keys == infer__qwen4exp_keys, row->decoder != 0 };
+        char word[42] = " ";
+        check_detail = row->name;
+        arch_word(row->name, word + 1);
+        strcat(word, " ");
+        for (k = 0; k < sizeof lists / sizeof *lists; k++) {
+            CHECK((strstr(lists[k], word) != NULL) == asks[k]);
+            named += asks[k];
+        }
+    }
+    CHECK(named == words);
 }
 
 /* Where llama.cpp computes something else than the published code (docs/architectures.md): its recording fits when the
@@ -521,5 +558,6 @@ static void suite_arch(void) {
     }
     RUN(test_arch_all_proven);
     RUN(test_arch_layers_of_rows);
+    RUN(test_arch_machinery);
     RUN(test_arch_otherwise);
 }

@@ -380,7 +380,7 @@ static void test_hostile_plan(void) {
     CHECK(infer_model_open_memory(&m, file, n, NULL, &e) == INFER_OK && m && m->why_code == INFER_OK);
     if (!m) return;
     l = &m->layers[0]; /* no file of a size that a test can write has such shapes */
-    l->parts[1].kind = infer__sublayer_kind_of(INFER__SUBLAYER_MOE);
+    l->parts[1].kind = &INFER__KIND_MOE;
     m->hp.n_layer = 1;
     m->hp.n_expert = m->hp.n_used = 64;
     m->hp.n_ff_expert = INFER__MAX_DIM;

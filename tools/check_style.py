@@ -141,7 +141,7 @@ def rule_names(f, archs):
         words = head.split()
         if words[0] in ("typedef", "return", "else", "case", "extern", "goto"):
             continue
-        private = "static" in words or "INFER__INLINE" in words
+        private = bool({"static", "INFER__INLINE", "INFER__FOLDED"} & set(words))
         if private and not re.match(r"infer__", name):
             yield n, "static %s: internal names begin with infer__ (every part shares one translation unit)" % name
         if not private and not re.match(r"infer_[a-z]", name):

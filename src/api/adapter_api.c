@@ -46,6 +46,8 @@ INFER_API infer_result infer_adapter_open(infer_adapter **out, infer_model *mode
     infer_error e;
     infer__gguf g;
     infer_result r;
+    if (!INFER__HAS_ADAPTERS && out) *out = NULL;
+    if (!INFER__HAS_ADAPTERS) return infer__left_out(err, "adapters", "INFER_NO_ADAPTERS");
     if (!err) err = &e; /* its code is looked at */
     if (!infer__adapter_start(out, model, path, "infer_adapter_open", err)) return err->code;
     r = infer__gguf_open_path(&g, &model->mem, &model->report, path, infer__model_map(model), err);
@@ -57,6 +59,8 @@ INFER_API infer_result infer_adapter_open_memory(infer_adapter **out, infer_mode
     infer_error e;
     infer__gguf g;
     infer_result r;
+    if (!INFER__HAS_ADAPTERS && out) *out = NULL;
+    if (!INFER__HAS_ADAPTERS) return infer__left_out(err, "adapters", "INFER_NO_ADAPTERS");
     if (!err) err = &e;
     if (!infer__adapter_start(out, model, data, "infer_adapter_open_memory", err)) return err->code;
     r = infer__gguf_open_memory(&g, &model->mem, &model->report, data, size, err);
@@ -65,6 +69,7 @@ INFER_API infer_result infer_adapter_open_memory(infer_adapter **out, infer_mode
 
 INFER_API infer_result infer_adapter_close(infer_adapter *adapter) {
     int last;
+    if (!INFER__HAS_ADAPTERS) return INFER_OK;
     if (!adapter) return INFER_OK;
     if (infer__model_lost(adapter->model)) return INFER_ERR_STATE;
     last = infer__refs_close(&adapter->users);
@@ -100,6 +105,7 @@ INFER_API infer_result infer_model_merge(infer_model *model, const infer_adapter
                                          infer_error *err) {
     const infer__quant *as = type ? infer__quant_named(type) : NULL;
     infer_error e;
+    if (!INFER__HAS_ADAPTERS) return infer__left_out(err, "adapters", "INFER_NO_ADAPTERS");
     if (!err) err = &e; /* its code is looked at */
     if (!infer__include_start(model, "infer_model_merge", err)) return err->code;
     if (type && (!as || !as->encode))
@@ -111,6 +117,7 @@ INFER_API infer_result infer_model_merge(infer_model *model, const infer_adapter
 
 INFER_API infer_result infer_model_unmerge(infer_model *model, infer_error *err) {
     infer_error e;
+    if (!INFER__HAS_ADAPTERS) return infer__left_out(err, "adapters", "INFER_NO_ADAPTERS");
     if (!err) err = &e;
     if (!infer__include_start(model, "infer_model_unmerge", err)) return err->code;
     infer__exclude(model);
@@ -135,6 +142,7 @@ INFER_API infer_result infer_adapter_get_info(const infer_adapter *adapter, infe
 INFER_API infer_result infer_session_set_adapters(infer_session *session, const infer_adapter_use *uses, int32_t n) {
     infer_result r;
     if (!session) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_ADAPTERS) return infer__left_out(&session->error, "adapters", "INFER_NO_ADAPTERS");
     if ((r = infer__session_enter(session, "infer_session_set_adapters")) != INFER_OK) return r;
     infer__error_clear(&session->error);
     return infer__session_exit(session, infer__adapters_set(session, uses, n, &session->error));
@@ -143,6 +151,7 @@ INFER_API infer_result infer_session_set_adapters(infer_session *session, const 
 INFER_API infer_result infer_context_set_adapters(infer_context *context, const infer_adapter_use *uses, int32_t n,
                                                   infer_error *err) {
     infer_result r;
+    if (!INFER__HAS_ADAPTERS) return infer__left_out(err, "adapters", "INFER_NO_ADAPTERS");
     infer__error_clear(err);
     if (!context) return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_set_adapters: context is NULL");
     if ((r = infer__context_claim(context, "infer_context_set_adapters", err)) != INFER_OK) return r;

@@ -266,6 +266,7 @@ INFER_API infer_result infer_generate_best(infer_session *session, infer_sampler
     int32_t i, claimed;
     if (out) *out = NULL;
     if (!session) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_QUEUE) return infer__left_out(&session->error, "infer_generate_best: queues", "INFER_NO_QUEUE");
     if (!infer__session_claim(session)) return INFER_ERR_STATE;
     memset(&b, 0, sizeof b);
     infer__error_clear(&session->error);

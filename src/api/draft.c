@@ -59,6 +59,9 @@ static infer_result infer__draft_vocabularies(const infer_model *m, const infer_
 
 /* The params' drafts for session s; nothing is claimed yet. */
 static infer_result infer__draft_check(infer_session *s, const infer_generate_params *p, infer_error *err) {
+    if (!INFER__HAS_DRAFTS && (p->draft || p->lookup || p->mtp))
+        return infer__left_out(&s->error, "drafts", "INFER_NO_DRAFTS");
+    if (!INFER__HAS_DRAFTS) return INFER_OK;
     if (p->draft_tokens < 0 || p->draft_tokens > INFER__DRAFT_MOST)
         return infer__error(err, INFER_ERR_ARGUMENT, "draft_tokens is %d, outside 0..%d", (int)p->draft_tokens,
                             (int)INFER__DRAFT_MOST);
@@ -77,7 +80,7 @@ static infer_result infer__draft_check(infer_session *s, const infer_generate_pa
 static infer_result infer__draft_begin(infer__drafting *d, const infer_session *s, const infer_generate_params *p,
                                        infer_error *err) {
     memset(d, 0, sizeof *d);
-    if (!p->draft && !p->lookup && !p->mtp) return INFER_OK;
+    if (!INFER__HAS_DRAFTS || (!p->draft && !p->lookup && !p->mtp)) return INFER_OK;
     d->ids = (infer_token *)infer__calloc(&s->context->model->mem, (uint64_t)s->cap + 1 + INFER__DRAFT_MOST,
                                           sizeof *d->ids);
     if (!d->ids) return infer__error(err, INFER_ERR_MEMORY, "no memory for drafts");
@@ -146,6 +149,7 @@ static void infer__draft_start(infer__drafting *d, const infer_session *s, infer
  * *ids: the chosen token and the draft. INFER_MORE: the session's slice has ended, and the next call continues. */
 static infer_result infer__draft_make(infer__drafting *d, infer_session *s, infer_token token, int32_t room,
                                       infer_token **ids) {
+    if (!INFER__HAS_DRAFTS) return INFER_OK;
     if (!d->going) infer__draft_start(d, s, token, room);
     if (d->most) *ids = d->ids + s->n;
     if (d->going == INFER__DRAFT_BY_BLOCK) {
@@ -159,7 +163,7 @@ static infer_result infer__draft_make(infer__drafting *d, infer_session *s, infe
 
 /* Learn from the last draft: `chosen` of its tokens were right. */
 static void infer__draft_judge(infer__drafting *d, int32_t chosen) {
-    if (!d->made) return;
+    if (!INFER__HAS_DRAFTS || !d->made) return;
     if (chosen == d->made) d->now = INFER__MIN(2 * d->now, d->most);
     else d->now = INFER__MAX(chosen + 1, d->made / 2); /* less than `now` where there are fewer blocks */
     d->now = INFER__MIN(INFER__MAX(d->now, 1), d->most);

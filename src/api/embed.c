@@ -287,7 +287,7 @@ static infer_result infer__embed_pair(infer__embedding *e, int32_t text, const c
     const infer_token sep = v->special[INFER_SPECIAL_SEP] >= 0 ? v->special[INFER_SPECIAL_SEP]
                                                                : v->special[INFER_SPECIAL_EOS];
     infer_result r;
-    int i, two = v->kind == INFER__VOCAB_UGM || infer__tokenizer_pairs_apart(t);
+    int i, two = infer__vocab_kind(v, INFER__VOCAB_UGM) || infer__tokenizer_pairs_apart(t);
     *count = 0;
     if (sep < 0)
         return infer__error(why, INFER_ERR_UNSUPPORTED, "text %d: the vocabulary has no separator for pairs of texts",

@@ -34,7 +34,7 @@ static int32_t infer__embed_wide(const infer_model *m, const infer_embed_params 
 INFER_API int32_t infer_embed_width(const infer_model *model, const infer_embed_params *params) {
     infer_embed_params zero;
     memset(&zero, 0, sizeof zero);
-    return model && !model->why_code ? infer__embed_wide(model, params ? params : &zero) : 0;
+    return INFER__HAS_EMBED && model && !model->why_code ? infer__embed_wide(model, params ? params : &zero) : 0;
 }
 
 /* Check the arguments; derived fields of e are not set yet. */
@@ -137,6 +137,7 @@ INFER_API infer_result infer_embed_step(infer_embedding *embedding, int32_t budg
     const double until = infer__slice_end(budget_ms);
     infer_embedding *x = embedding;
     infer_result r;
+    if (!INFER__HAS_EMBED) return infer__left_out(err, "vectors and scores of texts", "INFER_NO_EMBED");
     infer__error_clear(err);
     if (!x || budget_ms < -1)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_embed_step: %s", x ? "budget_ms is below -1" : "NULL");
@@ -160,7 +161,7 @@ INFER_API infer_result infer_embed_step(infer_embedding *embedding, int32_t budg
 
 INFER_API infer_result infer_embed_end(infer_embedding *embedding) {
     infer_embedding *x = embedding;
-    if (!x) return INFER_OK;
+    if (!INFER__HAS_EMBED || !x) return INFER_OK;
     if (!infer__claim(&x->calls)) return INFER_ERR_STATE;
     if (!x->over) infer__job_over(x, INFER_CANCELLED);
     return infer__job_free(x, INFER_OK);
@@ -168,6 +169,7 @@ INFER_API infer_result infer_embed_end(infer_embedding *embedding) {
 
 /* Run a job to its end, unless its begin has failed (r). */
 static infer_result infer__job_all(infer_embedding *x, infer_result r, infer_error *err) {
+    if (!INFER__HAS_EMBED) return r;
     if (r != INFER_OK) return r;
     r = infer_embed_step(x, -1, err);
     infer_embed_end(x);
@@ -180,6 +182,8 @@ static infer_result infer__vectors_begin(infer_embedding **out, infer_context *c
                                          infer_error *err) {
     infer_embedding *x = NULL;
     infer_result r;
+    if (!INFER__HAS_EMBED && out) *out = NULL;
+    if (!INFER__HAS_EMBED) return infer__left_out(err, "vectors and scores of texts", "INFER_NO_EMBED");
     infer__error_clear(err);
     if (!out || !c) return infer__error(err, INFER_ERR_ARGUMENT, "%s: %s is NULL", call, out ? "context" : "out");
     *out = NULL;
@@ -296,6 +300,8 @@ INFER_API infer_result infer_rerank_begin(infer_embedding **out, infer_context *
     infer_embedding *x = NULL;
     const infer_model *m = context ? context->model : NULL;
     infer_result r;
+    if (!INFER__HAS_EMBED && out) *out = NULL;
+    if (!INFER__HAS_EMBED) return infer__left_out(err, "vectors and scores of texts", "INFER_NO_EMBED");
     infer__error_clear(err);
     if (!out || !context || !query || (!scores && n > 0) || (!documents && n > 0))
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_rerank: %s is NULL",

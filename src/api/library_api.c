@@ -73,8 +73,44 @@ static const char infer__build_without[] = ""
 #ifdef INFER_NO_GRAMMAR
     " no-grammar"
 #endif
+#ifdef INFER_NO_ADAPTERS
+    " no-adapters"
+#endif
+#ifdef INFER_NO_DESCRIBE
+    " no-describe"
+#endif
+#ifdef INFER_NO_DRAFTS
+    " no-drafts"
+#endif
+#ifdef INFER_NO_EMBED
+    " no-embed"
+#endif
+#ifdef INFER_NO_EXPERTS
+    " no-experts"
+#endif
+#ifdef INFER_NO_QUEUE
+    " no-queue"
+#endif
+#ifdef INFER_NO_SAVE
+    " no-save"
+#endif
 #ifdef INFER_ONLY_QUANTS
     " some-types"
+#endif
+#ifdef INFER_ONLY_ARCHS
+    " some-archs"
+#endif
+#ifdef INFER_ONLY_TOKENIZERS
+    " some-tokenizers"
+#endif
+#ifdef INFER_ONLY_PRETOKENIZERS
+    " some-pretokenizers"
+#endif
+#ifdef INFER_ONLY_CACHES
+    " some-caches"
+#endif
+#ifdef INFER_ONLY_SAMPLERS
+    " some-samplers"
 #endif
 #if defined(__GNUC__) && !defined(__OPTIMIZE__)
     " unoptimised"

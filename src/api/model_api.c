@@ -260,6 +260,7 @@ INFER_API infer_result infer_model_get_info(const infer_model *model, infer_mode
 
 INFER_API infer_result infer_model_describe(const infer_model *model, char *out, size_t cap, size_t *len) {
     if (!model || !len || (cap > 0 && !out)) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_DESCRIBE) return infer__left_out(NULL, "descriptions", "INFER_NO_DESCRIBE");
     *len = infer__describe_to(model, out, cap);
     return INFER_OK;
 }

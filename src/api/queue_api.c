@@ -122,6 +122,8 @@ INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model,
     infer__mem *mem;
     infer_queue *q;
     infer_result r;
+    if (!INFER__HAS_QUEUE && out) *out = NULL;
+    if (!INFER__HAS_QUEUE) return infer__left_out(err, "queues", "INFER_NO_QUEUE");
     infer__error_clear(err);
     if (!out || !model)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_queue_create: %s is NULL", out ? "model" : "out");
@@ -157,7 +159,7 @@ INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model,
 
 INFER_API infer_result infer_queue_destroy(infer_queue *queue) {
     int last, lost, refused;
-    if (!queue) return INFER_OK;
+    if (!INFER__HAS_QUEUE || !queue) return INFER_OK;
     if (infer__model_lost(queue->model) || !infer__refs_open(&queue->refs)) return INFER_ERR_STATE;
     lost = queue->process != infer__process(); /* its thread is the parent's, which may hold the lock */
     if (!lost) {
@@ -178,7 +180,7 @@ INFER_API infer_result infer_queue_destroy(infer_queue *queue) {
 INFER_API infer_result infer_queue_step(infer_queue *queue, int32_t budget_ms) {
     const double until = budget_ms > 0 ? infer__slice_end(budget_ms) : 0;
     int more;
-    if (!queue || budget_ms < -1) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_QUEUE || !queue || budget_ms < -1) return INFER_ERR_ARGUMENT;
     if (queue->process != infer__process() || queue->has_thread || !infer__queue_enter(queue)) return INFER_ERR_STATE;
     infer__refs_take(&queue->refs);
     do {
@@ -190,7 +192,7 @@ INFER_API infer_result infer_queue_step(infer_queue *queue, int32_t budget_ms) {
 }
 
 INFER_API infer_result infer_queue_get_stats(infer_queue *queue, infer_queue_stats *out) {
-    if (!queue || !out) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_QUEUE || !queue || !out) return INFER_ERR_ARGUMENT;
     infer__mutex_lock(&queue->lock);
     *out = queue->shown;
     out->waiting = queue->n_waiting;
@@ -318,6 +320,8 @@ INFER_API infer_result infer_queue_submit(infer_queue *queue, const infer_reques
     infer_request *r;
     infer_result result;
     int32_t i;
+    if (!INFER__HAS_QUEUE && request) *request = NULL;
+    if (!INFER__HAS_QUEUE) return infer__left_out(err, "queues", "INFER_NO_QUEUE");
     if (request) *request = NULL;
     infer__error_clear(err);
     if (!queue || !params)
@@ -355,13 +359,13 @@ INFER_API infer_result infer_queue_submit(infer_queue *queue, const infer_reques
 }
 
 INFER_API void infer_request_cancel(infer_request *request) {
-    if (request) infer__atomic_set(&request->cancelled, 1);
+    if (INFER__HAS_QUEUE && request) infer__atomic_set(&request->cancelled, 1);
 }
 
 INFER_API infer_result infer_request_wait(infer_request *request) {
     infer_queue *q;
     infer_result r;
-    if (!request) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_QUEUE || !request) return INFER_ERR_ARGUMENT;
     q = request->queue;
     if (q->process != infer__process()) return INFER_ERR_STATE;
     infer__mutex_lock(&q->lock);
@@ -387,7 +391,7 @@ INFER_API infer_result infer_request_wait(infer_request *request) {
 }
 
 INFER_API infer_result infer_request_get_info(infer_request *request, infer_request_info *out) {
-    if (!request || !out) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_QUEUE || !request || !out) return INFER_ERR_ARGUMENT;
     infer__mutex_lock(&request->queue->lock);
     *out = request->info;
     out->seconds =
@@ -398,7 +402,7 @@ INFER_API infer_result infer_request_get_info(infer_request *request, infer_requ
 
 static int infer__request_ended(const infer_request *r) {
     int ended = 0;
-    if (r) {
+    if (INFER__HAS_QUEUE && r) {
         infer__mutex_lock(&r->queue->lock);
         ended = r->info.state == INFER_REQUEST_ENDED;
         infer__mutex_unlock(&r->queue->lock);
@@ -433,7 +437,7 @@ INFER_API const infer_error *infer_request_error(const infer_request *request) {
 INFER_API void infer_request_close(infer_request *request) {
     infer_queue *q;
     int lost, open;
-    if (!request) return;
+    if (!INFER__HAS_QUEUE || !request) return;
     q = request->queue;
     lost = q->process != infer__process(); /* nobody else is here, and the lock may be the parent's */
     if (!lost) infer__mutex_lock(&q->lock);

@@ -257,6 +257,7 @@ INFER_API infer_result infer_session_fork(infer_session **out, infer_session *se
 INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user) {
     infer_result r;
     if (!session) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_SAVE) return infer__left_out(&session->error, "saved sessions", "INFER_NO_SAVE");
     if ((r = infer__session_enter(session, "infer_session_save")) != INFER_OK) return r;
     return infer__session_exit(session, infer__session_save(session, write, user));
 }
@@ -264,6 +265,7 @@ INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn
 INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user) {
     infer_result r;
     if (!session) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_SAVE) return infer__left_out(&session->error, "saved sessions", "INFER_NO_SAVE");
     if ((r = infer__session_enter(session, "infer_session_load")) != INFER_OK) return r;
     return infer__session_exit(session, infer__session_load(session, read, user));
 }
@@ -272,6 +274,7 @@ INFER_API infer_result infer_session_save_more(infer_session *session, infer_ses
                                                void *user) {
     infer_result r;
     if (!session) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_SAVE) return infer__left_out(&session->error, "saved sessions", "INFER_NO_SAVE");
     if ((r = infer__session_enter(session, "infer_session_save_more")) != INFER_OK) return r;
     return infer__session_exit(session, infer__session_save_more(session, mark, write, user));
 }
@@ -280,6 +283,7 @@ INFER_API infer_result infer_session_load_more(infer_session *session, infer_ses
                                                void *user) {
     infer_result r;
     if (!session) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_SAVE) return infer__left_out(&session->error, "saved sessions", "INFER_NO_SAVE");
     if ((r = infer__session_enter(session, "infer_session_load_more")) != INFER_OK) return r;
     return infer__session_exit(session, infer__session_load_more(session, mark, read, user));
 }
@@ -355,6 +359,7 @@ static infer_result infer__session_vector(infer_session *s, float *out, infer_er
 INFER_API infer_result infer_session_embedding(infer_session *session, float *out, infer_error *err) {
     infer__error_clear(err);
     if (!session || !out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_embedding: a NULL argument");
+    if (!INFER__HAS_EMBED) return infer__left_out(err, "vectors and scores of texts", "INFER_NO_EMBED");
     if (infer__results_busy(session))
         return infer__error(err, INFER_ERR_STATE, "infer_session_embedding: the context is running another call");
     if (session->out_n < 1 || session->out_first_hidden != 0)

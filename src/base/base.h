@@ -80,7 +80,12 @@
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
-#  define INFER__INLINE static inline __attribute__((always_inline, unused))
+#  define INFER__FOLDED static inline __attribute__((always_inline, unused)) /* what it returns is known to callers */
+#  if defined(INFER_NO_SIMD) && defined(__OPTIMIZE_SIZE__) /* no target attributes: the compiler may weigh it */
+#    define INFER__INLINE static inline __attribute__((unused))
+#  else
+#    define INFER__INLINE INFER__FOLDED
+#  endif
 #  define INFER__TARGET(t) __attribute__((target(t)))
 #  if defined(__MINGW32__) && !defined(__clang__)
 #    define INFER__PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
@@ -90,12 +95,14 @@
 #  define INFER__UNUSED __attribute__((unused))
 #  define INFER__RESTRICT __restrict__
 #elif defined(_MSC_VER)
+#  define INFER__FOLDED static __forceinline
 #  define INFER__INLINE static __forceinline
 #  define INFER__TARGET(t)
 #  define INFER__PRINTF(f, a)
 #  define INFER__UNUSED
 #  define INFER__RESTRICT __restrict
 #else
+#  define INFER__FOLDED static inline
 #  define INFER__INLINE static inline
 #  define INFER__TARGET(t)
 #  define INFER__PRINTF(f, a)
@@ -283,6 +290,8 @@ static infer_result infer__error(infer_error *err, infer_result code, const char
 /* ARGUMENT when a field of a later version is set in the caller's struct, which is called `name`. */
 enum { INFER__RESERVED = 4 };
 static infer_result infer__reserved_check(const uint64_t *reserved, const char *name, infer_error *err);
+/* UNSUPPORTED: `what` (a plural) was left out of this build by the switch `by`. */
+static infer_result infer__left_out(infer_error *err, const char *what, const char *by);
 /* *err = no error; NULL is accepted. */
 static void infer__error_clear(infer_error *err);
 /* snprintf for the library: no locale, no <stdio.h>; d i u x X p s c g f e % with flags, width, precision and lengths.

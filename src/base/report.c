@@ -329,6 +329,10 @@ static infer_result infer__error(infer_error *err, infer_result code, const char
     return code;
 }
 
+static infer_result infer__left_out(infer_error *err, const char *what, const char *by) {
+    return infer__error(err, INFER_ERR_UNSUPPORTED, "%s were left out of this build (%s)", what, by);
+}
+
 static void infer__error_clear(infer_error *err) {
     if (!err) return;
     err->code = INFER_OK;

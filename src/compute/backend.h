@@ -90,6 +90,18 @@ typedef struct infer__kv_buf {
     infer__buf buf;
     int32_t type; /* infer_kv_type, resolved: never DEFAULT */
 } infer__kv_buf;
+/* INFER__CACHE(name, rows): rows of tables for a type of caches that this build has; F32 is always there. */
+#if defined(INFER_ONLY_CACHES)
+#  define INFER__CACHE(name, ...) INFER__IF(INFER_CACHE_##name, __VA_ARGS__,)
+#  define INFER__CACHE_BIT(name, type) INFER__IF(INFER_CACHE_##name, | 1 << type)
+#else
+#  define INFER__CACHE(name, ...) __VA_ARGS__,
+#  define INFER__CACHE_BIT(name, type) | 1 << type
+#endif
+enum { /* a bit per type */
+    INFER__CACHES = 1 << INFER_KV_F32 INFER__CACHE_BIT(f16, INFER_KV_F16) INFER__CACHE_BIT(bf16, INFER_KV_BF16)
+                    INFER__CACHE_BIT(q8_0, INFER_KV_Q8_0) INFER__CACHE_BIT(q4_0, INFER_KV_Q4_0)
+};
 /* Bytes of a row of dim values. */
 INFER__INLINE uint64_t infer__kv_bytes(int32_t type, int32_t dim) {
     uint64_t n = (uint64_t)dim, blocks = (n + INFER__KV_BLOCK - 1) / INFER__KV_BLOCK;
@@ -726,6 +738,11 @@ struct infer__ctx {
     uint64_t bytes_up, bytes_down, launches, syncs; /* of the last eval */
 };
 
+static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
+/* The ops of the place where the pass is. Without GPUs that is known: then the compiler leaves out ops that nothing in
+ * this build calls. */
+INFER__FOLDED const infer__ops *infer__ops_of(const infer__ctx *c) { return INFER__HAS_GPU ? c->ops : &infer__cpu_ops; }
+
 /* Remember the first error. */
 static void infer__fail(infer__ctx *c, infer_result code, const char *format, ...) INFER__PRINTF(3, 4);
 /* 1 when nothing has failed. */
@@ -750,6 +767,4 @@ static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attentio
 static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t seen);
 /* Floats of scratch that `top` of k of n columns takes for a row. */
 static uint64_t infer__top_scratch(int32_t n, int32_t k);
-
-static const infer__ops infer__cpu_ops; /* cpu_backend.c; tentative so that tests can name it */
 #endif

@@ -98,22 +98,22 @@ static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t 
 
 /* ---- fused ops --------------------------------------------------------------------------------------------- */
 
-static uint32_t infer__fuses(const infer__ctx *c) { return c->apart ? 0 : c->ops->fuses; }
+static uint32_t infer__fuses(const infer__ctx *c) { return c->apart ? 0 : infer__ops_of(c)->fuses; }
 
 static void infer__matmul(infer__ctx *c, const infer__matmul_args *a) {
     uint32_t fuses = infer__fuses(c);
     infer__matmul_args own = *a;
-    if (!(fuses & INFER__FUSE_LOW)) own.low = NULL;
+    if (!INFER__HAS_ADAPTERS || !(fuses & INFER__FUSE_LOW)) own.low = NULL;
     if (a->low && !own.low) fuses = 0; /* it reads x, and the ops after it read y */
     if (!(fuses & INFER__FUSE_NORM)) own.norm = NULL;
     if (!(fuses & INFER__FUSE_ACT) || (a->act && (a->act->kind >= INFER__ACTS_TAKEN || !infer__act_plain(a->act))))
         own.act = NULL;
     if (!(fuses & INFER__FUSE_ADD)) own.add = NULL;
-    if (a->norm && !own.norm) c->ops->norm(c, a->norm);
-    c->ops->matmul(c, &own);
-    if (a->low && !own.low) c->ops->low(c, a->low);
-    if (a->act && !own.act) c->ops->act(c, a->act);
-    if (a->add && !own.add) c->ops->add(c, a->add);
+    if (a->norm && !own.norm) infer__ops_of(c)->norm(c, a->norm);
+    infer__ops_of(c)->matmul(c, &own);
+    if (INFER__HAS_ADAPTERS && a->low && !own.low) infer__ops_of(c)->low(c, a->low);
+    if (a->act && !own.act) infer__ops_of(c)->act(c, a->act);
+    if (a->add && !own.add) infer__ops_of(c)->add(c, a->add);
 }
 
 /* One after the other. */
@@ -123,15 +123,15 @@ static void infer__moe_apart(infer__ctx *c, const infer__moe_matmul_args *a) {
     own.gate = NULL;
     own.act = NULL;
     own.add = NULL;
-    c->ops->moe_matmul(c, &own);
-    if (a->bias) c->ops->moe_bias(c, a->bias);
+    infer__ops_of(c)->moe_matmul(c, &own);
+    if (a->bias) infer__ops_of(c)->moe_bias(c, a->bias);
     if (a->gate) infer__moe_apart(c, a->gate);
-    if (a->act) c->ops->act(c, a->act);
-    if (a->add) c->ops->add(c, a->add);
+    if (a->act) infer__ops_of(c)->act(c, a->act);
+    if (a->add) infer__ops_of(c)->add(c, a->add);
 }
 
 static void infer__moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
-    if (infer__fuses(c) & INFER__FUSE_EXPERTS) c->ops->moe_matmul(c, a);
+    if (infer__fuses(c) & INFER__FUSE_EXPERTS) infer__ops_of(c)->moe_matmul(c, a);
     else infer__moe_apart(c, a);
 }
 
@@ -189,14 +189,14 @@ static void infer__low_part_apart(infer__ctx *c, const infer__low_args *a, const
         m.rows = p->rank;
         m.n_used = a->n_used;
         m.per_expert_x = a->per_expert_x;
-        c->ops->moe_matmul(c, &m);
+        infer__ops_of(c)->moe_matmul(c, &m);
         m.x = low;
         m.y = add.x;
         if (a->weights.buf) m.weights = infer__some_rows(&a->weights, p->row, p->rows);
         m.w = &up;
         m.rows = y->cols;
         m.per_expert_x = 1;
-        c->ops->moe_matmul(c, &m);
+        infer__ops_of(c)->moe_matmul(c, &m);
     } else {
         infer__matmul_args m;
         memset(&m, 0, sizeof m);
@@ -204,13 +204,13 @@ static void infer__low_part_apart(infer__ctx *c, const infer__low_args *a, const
         m.x = infer__some_rows(&a->x, p->row, p->rows);
         m.y[0] = low;
         m.w[0] = &down;
-        c->ops->matmul(c, &m);
+        infer__ops_of(c)->matmul(c, &m);
         m.x = low;
         m.y[0] = add.x;
         m.w[0] = &up;
-        c->ops->matmul(c, &m);
+        infer__ops_of(c)->matmul(c, &m);
     }
-    c->ops->add(c, &add);
+    infer__ops_of(c)->add(c, &add);
 }
 
 /* Low-rank additions as separate ops, for GPUs. */
@@ -223,9 +223,9 @@ static void infer__kv_store(infer__ctx *c, const infer__kv_store_args *a) {
     infer__kv_store_args own = *a;
     if (!(infer__fuses(c) & INFER__FUSE_HEADS)) own.norm_q = own.norm_k = NULL;
     if (!(infer__fuses(c) & INFER__FUSE_ROPE)) own.rope_q = own.rope_k = NULL;
-    if (a->norm_q && !own.norm_q) c->ops->norm(c, a->norm_q);
-    if (a->norm_k && !own.norm_k) c->ops->norm(c, a->norm_k);
-    if (a->rope_q && !own.rope_q) c->ops->rope(c, a->rope_q);
-    if (a->rope_k && !own.rope_k) c->ops->rope(c, a->rope_k);
-    c->ops->kv_store(c, &own);
+    if (a->norm_q && !own.norm_q) infer__ops_of(c)->norm(c, a->norm_q);
+    if (a->norm_k && !own.norm_k) infer__ops_of(c)->norm(c, a->norm_k);
+    if (a->rope_q && !own.rope_q) infer__ops_of(c)->rope(c, a->rope_q);
+    if (a->rope_k && !own.rope_k) infer__ops_of(c)->rope(c, a->rope_k);
+    infer__ops_of(c)->kv_store(c, &own);
 }

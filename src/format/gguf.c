@@ -405,12 +405,6 @@ static const infer__kv *infer__gguf_own_uint(infer__cursor *c, int32_t first, co
 
 /* ---- tensors --------------------------------------------------------------------------------------- */
 
-#if defined(INFER_ONLY_QUANTS)
-#  define INFER__UNKNOWN_TYPE "type %u is unknown, or left out of this build (INFER_ONLY_QUANTS)"
-#else
-#  define INFER__UNKNOWN_TYPE "unknown type %u"
-#endif
-
 /* Type, row and size in bytes of a tensor whose dims are set. */
 static void infer__gguf_measure(infer__cursor *c, infer__gguf_tensor *t, uint64_t at, uint32_t id) {
     const char *removed = NULL;
@@ -419,7 +413,7 @@ static void infer__gguf_measure(infer__cursor *c, infer__gguf_tensor *t, uint64_
     if (!t->type) {
         if (removed) infer__gguf_fail(c, INFER_ERR_UNSUPPORTED, at, "type %u (%s) was removed from the format",
                                       (unsigned)id, removed);
-        else infer__gguf_fail(c, INFER_ERR_UNSUPPORTED, at, INFER__UNKNOWN_TYPE, (unsigned)id);
+        else infer__gguf_fail(c, INFER_ERR_UNSUPPORTED, at, "unknown type %u" INFER__OR_QUANTS, (unsigned)id);
         return;
     }
     if (!infer__mul_ok(t->dims[1], t->dims[2], &t->rows) || !infer__mul_ok(t->rows, t->dims[3], &t->rows) ||

@@ -14,6 +14,7 @@
 static void infer__adapter_set_drop(infer_context *c, infer__adapter_set *set) {
     infer__adapter_set **at = &c->adapter_sets;
     int32_t i;
+    if (!INFER__HAS_ADAPTERS) return;
     if (!set || --set->refs > 0) return;
     while (*at != set) at = &(*at)->next;
     *at = set->next;
@@ -87,11 +88,11 @@ static infer_result infer__adapter_room(infer_context *c, const infer_adapter_us
         bytes = (i == INFER__ON_CPU ? 3 * batch * ranks : most) * sizeof(float);
         if (!infer__enter(c, i) || room->bytes >= bytes) continue;
         infer__error_clear(&c->ctx.error);
-        if (!c->at->ops->alloc(&c->ctx, &more, bytes)) /* sessions continue with the smaller buffer */
+        if (!infer__ops_of(&c->ctx)->alloc(&c->ctx, &more, bytes)) /* sessions continue with the smaller buffer */
             return infer__error(err, INFER_ERR_MEMORY, "no memory for what adapters add: %llu bytes",
                                 (unsigned long long)bytes);
-        c->at->ops->sync(&c->ctx);
-        if (room->bytes) c->at->ops->release(&c->ctx, room);
+        infer__ops_of(&c->ctx)->sync(&c->ctx);
+        if (room->bytes) infer__ops_of(&c->ctx)->release(&c->ctx, room);
         *room = more;
     }
     return INFER_OK;
@@ -155,17 +156,20 @@ static infer_result infer__adapters_set(infer_session *s, const infer_adapter_us
 }
 
 static void infer__adapters_begin(infer_session *s, infer__adapter_set *set) {
+    if (!INFER__HAS_ADAPTERS) return;
     infer__adapter_set_take(set);
     infer__adapter_set_drop(s->context, s->adapters);
     s->adapters = set;
 }
 
 static void infer__adapters_cut(infer_session *s, int32_t n) {
+    if (!INFER__HAS_ADAPTERS) return;
     while (s->n_adapted && s->adapted[s->n_adapted - 1].from >= n)
         infer__adapter_set_drop(s->context, s->adapted[--s->n_adapted].set);
 }
 
 static void infer__adapters_end(infer_session *s) {
+    if (!INFER__HAS_ADAPTERS) return;
     infer__adapters_cut(s, 0);
     infer__adapter_set_drop(s->context, s->adapters);
     infer__free(&s->context->model->mem, s->adapted);
@@ -174,6 +178,7 @@ static void infer__adapters_end(infer_session *s) {
 /* An eval adds at most two runs: before its adapter's invocation, and from there on. */
 static int infer__adapters_reserve(infer_session *s) {
     infer__adapted *p;
+    if (!INFER__HAS_ADAPTERS) return 1;
     if ((!s->adapters && !s->n_adapted) || s->n_adapted + 2 <= s->adapted_cap) return 1;
     p = (infer__adapted *)infer__realloc(&s->context->model->mem, s->adapted, (uint64_t)s->n_adapted + 8, sizeof *p);
     if (!p) return 0;
@@ -192,6 +197,7 @@ static void infer__adapters_run(infer_session *s, int32_t from, infer__adapter_s
 
 static int infer__adapters_fork(infer_session *to, const infer_session *from) {
     int32_t i;
+    if (!INFER__HAS_ADAPTERS) return 1;
     infer__adapters_begin(to, from->adapters);
     if (!from->n_adapted) return 1;
     to->adapted = (infer__adapted *)infer__calloc(&to->context->model->mem, (uint64_t)from->n_adapted,
@@ -223,6 +229,7 @@ static int32_t infer__adapters_invoked(const infer_session *s, const infer_step 
 
 static void infer__adapters_commit(infer_session *s, const infer_step *st) {
     const int32_t from = s->adapters && s->adapters->waits ? infer__adapters_invoked(s, st) : s->n;
+    if (!INFER__HAS_ADAPTERS) return;
     if (from > s->n) infer__adapters_run(s, s->n, s->adapters->less);
     if (from < s->n + st->n) infer__adapters_run(s, INFER__MAX(from, s->n), s->adapters);
 }
@@ -232,6 +239,7 @@ static void infer__adapters_commit(infer_session *s, const infer_step *st) {
 static void infer__adapted_rows(infer_context *c, const infer_step *st, int32_t base, int32_t at, int32_t count) {
     const infer_session *s = st->session;
     int32_t first = c->ctx.pass.n_rows - count, from = -1, i, k;
+    if (!INFER__HAS_ADAPTERS) return;
     if (first == 0) c->n_adapted = 0;
     if (!s->adapters && !s->n_adapted && !c->n_adapted) return;
     if (s->adapters && s->adapters->waits) from = infer__adapters_invoked(s, st);
@@ -250,6 +258,7 @@ static void infer__adapted_rows(infer_context *c, const infer_step *st, int32_t 
 
 static uint64_t infer__adapted_print(const infer_context *c, uint64_t hash) {
     int32_t i;
+    if (!INFER__HAS_ADAPTERS) return hash;
     for (i = 0; i < c->n_adapted; i++) {
         const int64_t run[2] = { c->adapted[i].from, c->adapted[i].set ? c->adapted[i].set->number : 0 };
         hash = infer__fnv(hash, run, sizeof run);
@@ -266,6 +275,7 @@ static const infer__adapter_pair *infer__adapted_pair(const infer_adapter_use *u
 
 static int infer__adapted_weight(const infer_context *c, const infer__weight *w) {
     int32_t i, k;
+    if (!INFER__HAS_ADAPTERS) return 0;
     for (i = 0; i < c->n_adapted; i++)
         for (k = 0; c->adapted[i].set && k < c->adapted[i].set->n; k++)
             if (infer__adapted_pair(&c->adapted[i].set->use[k], w)) return 1;
@@ -354,7 +364,7 @@ static void infer__adapted_experts(infer_context *c, const infer__moe_matmul_arg
             for (k = 0; set && k < set->n && ok; k++)
                 ok = infer__adapted_part(c, &a, &set->use[k], m->w, 0, from, n, &skip);
         }
-        if (a.n_parts) c->ctx.ops->low(&c->ctx, &a);
+        if (a.n_parts) infer__ops_of(&c->ctx)->low(&c->ctx, &a);
         done += a.n_parts;
     } while (!ok);
 }
@@ -375,7 +385,7 @@ static void infer__adapted_embed_host(infer_context *c, const infer__adapter_pai
 /* The same on a device. Rows without an id get nothing: their low rows are zeroed. */
 static void infer__adapted_embed_device(infer_context *c, const infer_adapter *a, const infer__adapter_pair *p,
                                         float scale, const infer__tensor *x, int32_t from, int32_t n) {
-    const infer__ops *ops = c->at->ops;
+    const infer__ops *ops = infer__ops_of(&c->ctx);
     infer__embed_args e;
     infer__low_part part;
     infer__weight table, up;
@@ -414,6 +424,7 @@ static void infer__adapted_embed(infer_context *c, int32_t embeds, float scale, 
     const int slot = embeds == INFER__EMBEDS_TYPES ? INFER__W_TOKEN_TYPES : INFER__W_TOKEN_EMBD;
     const int32_t tensor = c->model->w[slot].tensor;
     int32_t from, n, k;
+    if (!INFER__HAS_ADAPTERS) return;
     for (from = 0; c->n_adapted && from < x->rows; from += n) {
         const infer__adapter_set *set = infer__adapted_run(c, from, x->rows, -1, &n);
         for (k = 0; set && k < set->n; k++) {
@@ -429,7 +440,8 @@ static void infer__adapted_embed(infer_context *c, int32_t embeds, float scale, 
 
 static void infer__adapted_layer(infer_context *c, int32_t layer, const infer__tensor *x) {
     int32_t from, n, k;
-    if (layer >= c->model->hp.n_layer) return; /* directions belong to layers, not to prediction blocks */
+    if (!INFER__HAS_ADAPTERS) return;
+    if (layer >= c->model->hp.n_layer) return; /* directions are of layers, not of the block that predicts */
     for (from = 0; c->n_adapted && from < x->rows; from += n) {
         const infer__adapter_set *set = infer__adapted_run(c, from, x->rows, -1, &n);
         for (k = 0; set && k < set->n; k++) {
@@ -448,7 +460,7 @@ static void infer__adapted_layer(infer_context *c, int32_t layer, const infer__t
             add.x.buf = c->at == &c->places[INFER__ON_CPU] ? &host : (infer__buf *)(uintptr_t)infer__adapted_buf(c, a);
             add.x.offset = add.x.buf == &host ? 0 : a->direction_at[layer];
             add.scale = use->scale;
-            c->at->ops->add(&c->ctx, &add);
+            infer__ops_of(&c->ctx)->add(&c->ctx, &add);
         }
     }
 }

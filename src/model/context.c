@@ -9,14 +9,16 @@ static void infer__context_free(infer_context *c) {
     infer__cache_destroy(c);
     for (i = 0; i < INFER__PLACES; i++) {
         infer__place *p = &c->places[i];
+        const infer__ops *ops;
         if (!infer__enter(c, i)) continue;
-        p->ops->release(&c->ctx, &p->x);
-        p->ops->release(&c->ctx, &p->xn);
-        p->ops->release(&c->ctx, &p->out);
-        p->ops->release(&c->ctx, &p->work);
-        p->ops->release(&c->ctx, &p->top);
-        if (p->room.bytes) p->ops->release(&c->ctx, &p->room);
-        p->ops->finish(&c->ctx);
+        ops = infer__ops_of(&c->ctx);
+        ops->release(&c->ctx, &p->x);
+        ops->release(&c->ctx, &p->xn);
+        ops->release(&c->ctx, &p->out);
+        ops->release(&c->ctx, &p->work);
+        ops->release(&c->ctx, &p->top);
+        if (p->room.bytes) ops->release(&c->ctx, &p->room);
+        ops->finish(&c->ctx);
     }
     infer__pool_destroy(c->pool);
     infer__free(mem, c->hop);
@@ -38,14 +40,17 @@ static void infer__context_free(infer_context *c) {
 }
 
 /* Scratch and work buffers of one device. */
-static infer_result infer__context_place(infer_context *c, int32_t place, const infer__ops *ops, infer_error *err) {
+static infer_result infer__context_place(infer_context *c, int32_t place, infer_error *err) {
     infer__place *p = &c->places[place];
     infer__ctx *x = &c->ctx;
+    const infer__ops *ops;
     int ok;
     if (!infer__place_used(c->model, place)) return INFER_OK;
-    p->ops = ops;
+    p->used = 1;
+    if (INFER__HAS_GPU) p->ops = place == INFER__ON_CPU ? &infer__cpu_ops : &infer__gpu_ops;
     p->gpu = place == INFER__ON_CPU ? NULL : c->model->devices[place - INFER__ON_DEVICE].gpu;
     infer__enter(c, place);
+    ops = infer__ops_of(x);
     ok = ops->prepare(x, &c->plan.needs);
     p->run = x->run; /* made by prepare; there after a failure too, for finish */
     if (ok && ops->alloc(x, &p->x, c->plan.x_bytes) && ops->alloc(x, &p->xn, c->plan.x_bytes) &&
@@ -91,8 +96,7 @@ static infer_result infer__context_build(infer_context *c, const infer__placing 
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
     if (c->plan.hop_bytes && !(c->hop = (float *)infer__alloc(mem, c->plan.hop_bytes)))
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
-    for (i = 0; i < INFER__PLACES && !r; i++)
-        r = infer__context_place(c, i, i == INFER__ON_CPU ? &infer__cpu_ops : &infer__gpu_ops, err);
+    for (i = 0; i < INFER__PLACES && !r; i++) r = infer__context_place(c, i, err);
     return r ? r : infer__cache_create(c, err);
 }
 

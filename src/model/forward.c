@@ -40,8 +40,8 @@ static const float *infer__peek(infer_context *c, const infer__tensor *t) {
         c->peek = p;
         c->peek_len = n;
     }
-    c->ctx.ops->download(&c->ctx, t->buf, t->offset, c->peek, n * sizeof *c->peek);
-    c->ctx.ops->sync(&c->ctx);
+    infer__ops_of(&c->ctx)->download(&c->ctx, t->buf, t->offset, c->peek, n * sizeof *c->peek);
+    infer__ops_of(&c->ctx)->sync(&c->ctx);
     return infer__ok(&c->ctx) ? c->peek : NULL;
 }
 
@@ -68,16 +68,16 @@ static infer__norm_args infer__norm_of(const infer_context *c, const infer__weig
 static void infer__norm_to(infer_context *c, const infer__weight *slots, const infer__tensor *x,
                            const infer__tensor *y) {
     infer__norm_args a = infer__norm_of(c, slots, x, y);
-    c->ctx.ops->norm(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &a);
 }
 
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s) {
-    if (s->norm) c->ctx.ops->norm(&c->ctx, s->norm);
+    if (s->norm) infer__ops_of(&c->ctx)->norm(&c->ctx, s->norm);
     s->norm = NULL;
 }
 
 static void infer__sublayer_add(infer_context *c, const infer__sublayer *s) {
-    if (s->add) c->ctx.ops->add(&c->ctx, s->add);
+    if (s->add) infer__ops_of(&c->ctx)->add(&c->ctx, s->add);
 }
 
 /* result: as in infer__adapted_parts. */
@@ -86,7 +86,7 @@ static void infer__products_of(infer_context *c, const infer__matmul_args *mm, i
     infer__low_args lows; /* of n_adapted */
     int32_t i, low = 0, more = 0, taken = 0;
     for (i = 0; i < mm->n_w; i++) low |= mm->w[i]->low != NULL;
-    if (c->n_adapted) {
+    if (INFER__HAS_ADAPTERS && c->n_adapted) {
         more = infer__adapted_parts(c, mm, result, 0, &lows);
         taken = lows.n_parts;
         if (taken) own.low = &lows;
@@ -95,26 +95,27 @@ static void infer__products_of(infer_context *c, const infer__matmul_args *mm, i
         infer__matmul(&c->ctx, &own);
         return;
     }
-    if (mm->norm) c->ctx.ops->norm(&c->ctx, mm->norm);
+    if (mm->norm) infer__ops_of(&c->ctx)->norm(&c->ctx, mm->norm);
     own.norm = NULL;
     own.act = NULL;
     own.add = NULL;
     infer__matmul(&c->ctx, &own);
-    for (; more; taken += lows.n_parts) { /* those that did not fit */
+    for (; INFER__HAS_ADAPTERS && more; taken += lows.n_parts) { /* those that did not fit */
         more = infer__adapted_parts(c, mm, result, taken, &lows);
-        c->ctx.ops->low(&c->ctx, &lows);
+        infer__ops_of(&c->ctx)->low(&c->ctx, &lows);
     }
     for (i = 0; i < mm->n_w; i++)
         if (mm->w[i]->low) infer__switch_add(c, &mm->x, mm->w[i], &mm->y[i]);
-    if (mm->act) c->ctx.ops->act(&c->ctx, mm->act);
-    if (mm->add) c->ctx.ops->add(&c->ctx, mm->add);
+    if (mm->act) infer__ops_of(&c->ctx)->act(&c->ctx, mm->act);
+    if (mm->add) infer__ops_of(&c->ctx)->add(&c->ctx, mm->add);
 }
 
 static void infer__products(infer_context *c, const infer__matmul_args *mm) { infer__products_of(c, mm, -1); }
 
 static void infer__moe_products(infer_context *c, const infer__moe_matmul_args *a) {
     infer__moe_matmul_args own = *a;
-    if (!c->n_adapted || (!infer__adapted_weight(c, a->w) && !(a->gate && infer__adapted_weight(c, a->gate->w)))) {
+    if (!INFER__HAS_ADAPTERS || !c->n_adapted ||
+        (!infer__adapted_weight(c, a->w) && !(a->gate && infer__adapted_weight(c, a->gate->w)))) {
         infer__moe_matmul(&c->ctx, a);
         return;
     }
@@ -124,10 +125,10 @@ static void infer__moe_products(infer_context *c, const infer__moe_matmul_args *
     own.add = NULL;
     infer__moe_matmul(&c->ctx, &own);
     infer__adapted_experts(c, &own);
-    if (a->bias) c->ctx.ops->moe_bias(&c->ctx, a->bias);
+    if (a->bias) infer__ops_of(&c->ctx)->moe_bias(&c->ctx, a->bias);
     if (a->gate) infer__moe_products(c, a->gate);
-    if (a->act) c->ctx.ops->act(&c->ctx, a->act);
-    if (a->add) c->ctx.ops->add(&c->ctx, a->add);
+    if (a->act) infer__ops_of(&c->ctx)->act(&c->ctx, a->act);
+    if (a->add) infer__ops_of(&c->ctx)->add(&c->ctx, a->add);
 }
 
 static void infer__product(infer_context *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
@@ -164,7 +165,7 @@ static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate
     a.x = *gate;
     a.up = a.y = *y;
     a.kind = act;
-    c->ctx.ops->act(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->act(&c->ctx, &a);
 }
 
 static void infer__act_rows(infer_context *c, int32_t kind, const infer__tensor *x, const infer__tensor *y) {
@@ -173,7 +174,7 @@ static void infer__act_rows(infer_context *c, int32_t kind, const infer__tensor 
     a.x = *x;
     a.y = *y;
     a.kind = kind;
-    c->ctx.ops->act(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->act(&c->ctx, &a);
 }
 
 static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t kind, const infer__weight *w,
@@ -187,7 +188,7 @@ static void infer__add_to(infer_context *c, const infer__tensor *x, const infer_
     add.x = *x;
     add.y = *y;
     add.scale = 1;
-    c->ctx.ops->add(&c->ctx, &add);
+    infer__ops_of(&c->ctx)->add(&c->ctx, &add);
 }
 
 static infer__norm_args infer__slot_norm_of(const infer_context *c, const infer__layer *l, int slot, int32_t groups,
@@ -206,7 +207,7 @@ static infer__norm_args infer__slot_norm_of(const infer_context *c, const infer_
 static void infer__slot_norm(infer_context *c, const infer__layer *l, int slot, int32_t groups, const infer__tensor *x,
                              const infer__tensor *y) {
     infer__norm_args a = infer__slot_norm_of(c, l, slot, groups, x, y);
-    c->ctx.ops->norm(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &a);
 }
 
 /* The post-norm of a sublayer's output, where it has one. */
@@ -215,7 +216,7 @@ static void infer__post_norm(infer_context *c, const infer__layer *l, int slot, 
     if (slot < 0) return;
     a = infer__slot_norm_of(c, l, slot, 1, out, out);
     a.eps = c->model->hp.post_eps;
-    c->ctx.ops->norm(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &a);
 }
 
 static void infer__sub_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *t) {
@@ -227,7 +228,7 @@ static void infer__scale_rows(infer_context *c, float scale, const infer__tensor
     memset(&a, 0, sizeof a);
     a.x = *t;
     a.scale = scale;
-    if (scale != 1) c->ctx.ops->map(&c->ctx, &a);
+    if (scale != 1) infer__ops_of(&c->ctx)->map(&c->ctx, &a);
 }
 
 static void infer__copy_rows(infer_context *c, const infer__tensor *x, const infer__tensor *y) {
@@ -288,7 +289,7 @@ static void infer__part_run(infer_context *c, const infer__layer *l, const infer
     if (next && next->reads == INFER__READS_NORM) infer__norm_to(c, &l->w[next->norm], x, xn);
     if (!s.add) {
         infer__post_norm(c, l, p->post, out);
-        c->ctx.ops->add(&c->ctx, &add);
+        infer__ops_of(&c->ctx)->add(&c->ctx, &add);
     }
 }
 
@@ -312,20 +313,21 @@ static void infer__embed_rows(infer_context *c, const infer__weight *table, cons
     memset(&a, 0, sizeof a);
     for (i = 0; i < x->rows; i++) /* rows given as embeddings */
         if (c->row_embd[i])
-            c->ctx.ops->upload(&c->ctx, x->buf, x->offset + (uint64_t)i * (uint64_t)x->stride * sizeof(float),
-                               c->row_embd[i], (uint64_t)x->cols * sizeof(float));
+            infer__ops_of(&c->ctx)->upload(&c->ctx, x->buf,
+                                           x->offset + (uint64_t)i * (uint64_t)x->stride * sizeof(float),
+                                           c->row_embd[i], (uint64_t)x->cols * sizeof(float));
     a.y = *x;
     a.table = table;
     a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);
     a.scale = m->hp.embed_scale;
-    c->ctx.ops->embed(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->embed(&c->ctx, &a);
     infer__adapted_embed(c, INFER__EMBEDS_TOKENS, a.scale, x);
     if (m->w[INFER__W_TOKEN_TYPES].type) { /* what a text consists of: infer_text.pair */
         a.table = &m->w[INFER__W_TOKEN_TYPES];
         a.positions = NULL;
         a.scale = 1;
         a.looked = a.add = 1;
-        c->ctx.ops->embed(&c->ctx, &a);
+        infer__ops_of(&c->ctx)->embed(&c->ctx, &a);
         infer__adapted_embed(c, INFER__EMBEDS_TYPES, a.scale, x);
     }
     infer__switch_begin(c, x->rows);
@@ -414,7 +416,7 @@ static int32_t infer__logits(infer_context *c, int32_t i, int on) {
     map.x = y;
     map.scale = m->hp.logit_scale;
     map.cap = m->hp.final_softcap;
-    if (map.scale != 1.0f || map.cap > 0) c->ctx.ops->map(&c->ctx, &map);
+    if (map.scale != 1.0f || map.cap > 0) infer__ops_of(&c->ctx)->map(&c->ctx, &map);
     infer__trace(c, -1, "logits", &y);
     return n;
 }
@@ -438,7 +440,7 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     if (c->ctx.pass.n_out == 0) return;
     rows.x = *x;
     rows.y = infer__view(&c->at->xn, 0, c->ctx.pass.n_out, c->model->hp.n_embd);
-    c->ctx.ops->get_rows(&c->ctx, &rows);
+    infer__ops_of(&c->ctx)->get_rows(&c->ctx, &rows);
     if (!c->model->hp.out_norm_off && !c->encodes)
         infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
     infer__trace(c, -1, "hidden", &rows.y);
@@ -454,7 +456,7 @@ static void infer__fetch_rows(infer_context *c, const infer__buf *b, int32_t fir
     for (i = 0; i < n; i += k) {
         for (k = 1; to[i] && i + k < n && to[i + k] == to[i] + (int64_t)k * width; k++) {}
         if (to[i])
-            c->ctx.ops->download(&c->ctx, b, (uint64_t)(first + i) * bytes, to[i], (uint64_t)k * bytes);
+            infer__ops_of(&c->ctx)->download(&c->ctx, b, (uint64_t)(first + i) * bytes, to[i], (uint64_t)k * bytes);
     }
 }
 
@@ -512,16 +514,16 @@ static void infer__go(infer_context *c, int32_t layer, int32_t n) {
     const uint64_t kept = rows * (uint64_t)c->plan.carried * width;
     const uint64_t at = rows * (uint64_t)(c->plan.work_cols - c->plan.pass_kept) * width;
     void *x = infer__hop(c, &from->x, &to->x, 0, 0), *rest = infer__hop(c, &from->work, &to->work, at, bytes);
-    if (from == to) return;
+    if (!INFER__HAS_GPU || from == to) return;
     if (!from->x.host) {
-        from->ops->download(&c->ctx, &from->x, 0, x, bytes);
-        if (kept) from->ops->download(&c->ctx, &from->work, at, rest, kept);
-        from->ops->sync(&c->ctx);
+        infer__ops_of(&c->ctx)->download(&c->ctx, &from->x, 0, x, bytes);
+        if (kept) infer__ops_of(&c->ctx)->download(&c->ctx, &from->work, at, rest, kept);
+        infer__ops_of(&c->ctx)->sync(&c->ctx);
     }
     infer__enter(c, c->model->layers[layer].place);
     if (to->x.host) return;
-    to->ops->upload(&c->ctx, &to->x, 0, x, bytes);
-    if (kept) to->ops->upload(&c->ctx, &to->work, at, rest, kept);
+    infer__ops_of(&c->ctx)->upload(&c->ctx, &to->x, 0, x, bytes);
+    if (kept) infer__ops_of(&c->ctx)->upload(&c->ctx, &to->work, at, rest, kept);
 }
 
 /* Store the encoder's results where the decoder's layers read them. */
@@ -570,7 +572,7 @@ static void infer__layers(infer_context *c) {
         c->resume = l;
         return;
     }
-    if (c->encodes == INFER__ENCODES_SOURCE) infer__encoded(c, &x);
+    if (INFER__HAS_SOURCE && c->encodes == INFER__ENCODES_SOURCE) infer__encoded(c, &x);
     if (infer__ok(&c->ctx)) infer__head(c, &x);
 }
 
@@ -581,7 +583,7 @@ static int infer__record(infer_context *c) {
     const infer__pass *p = &c->ctx.pass;
     int32_t shape[7], i, last = 0;
     uint64_t hash;
-    if (!c->ctx.ops->record || c->ctx.apart || m->hp.switches.n) return INFER__RECORD_NOT;
+    if (!infer__ops_of(&c->ctx)->record || c->ctx.apart || m->hp.switches.n) return INFER__RECORD_NOT;
     for (i = 0; i < m->hp.n_layer; i++)
         if (m->layers[i].place != m->layers[0].place) return INFER__RECORD_NOT;
     for (i = 0; i < p->n_rows; i++) {
@@ -597,7 +599,7 @@ static int infer__record(infer_context *c) {
     for (i = shape[5] = 0; i < m->hp.n_layer; i++) shape[5] += infer__indexer_chooses(&m->layers[i], last);
     shape[6] = c->encodes;
     hash = infer__adapted_print(c, infer__fnv(INFER__FNV, shape, sizeof shape));
-    return c->ctx.ops->record(&c->ctx, hash);
+    return infer__ops_of(&c->ctx)->record(&c->ctx, hash);
 }
 
 static int infer__forward_begin(infer_context *c) {
@@ -605,7 +607,7 @@ static int infer__forward_begin(infer_context *c) {
     c->ctx.apart = c->trace != NULL || c->checking;
     c->direct.host = NULL;
     for (i = 0; i < INFER__PLACES; i++)
-        if (infer__enter(c, i)) c->at->ops->begin(&c->ctx);
+        if (infer__enter(c, i)) infer__ops_of(&c->ctx)->begin(&c->ctx);
     infer__enter(c, c->model->layers[0].place); /* so that the wait at the end is always for a device in use */
     return infer__record(c);
 }
@@ -616,17 +618,17 @@ static void infer__forward(infer_context *c) {
     if (stage < INFER__STAGE_FETCH) {
         if (record != INFER__RECORD_DONE) infer__layers(c);
         if (c->resume) return;
-        if (record == INFER__RECORD_NOW && !c->ctx.ops->record_end(&c->ctx)) infer__layers(c);
+        if (record == INFER__RECORD_NOW && !infer__ops_of(&c->ctx)->record_end(&c->ctx)) infer__layers(c);
     }
     infer__stop_at(c, INFER__STAGE_LAYERS, 0);
     if (infer__ok(&c->ctx) && stage < INFER__STAGE_FURTHER) infer__fetch(c);
     if (c->resume) return;
-    if (infer__ok(&c->ctx) && c->model->hp.n_predict && !c->encodes) {
+    if (INFER__HAS_DRAFTS && infer__ok(&c->ctx) && c->model->hp.n_predict && !c->encodes) {
         if (stage < INFER__STAGE_FURTHER && infer__pauses(c)) {
             infer__stop_at(c, INFER__STAGE_FURTHER, c->model->hp.n_layer);
             return;
         }
         infer__further_fill(c);
     }
-    c->at->ops->sync(&c->ctx); /* leaving a device synchronises it */
+    infer__ops_of(&c->ctx)->sync(&c->ctx); /* leaving a device synchronises it */
 }

@@ -503,7 +503,7 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     l->act_limit = l->expert_limit = a->act_limit;
     l->act_add = a->act_add;
     infer__read_clamps(k, l);
-    if (a->flags & INFER__SPARSE) infer__read_sparsity(k, l);
+    if (INFER__HAS_SPARSE && (a->flags & INFER__SPARSE)) infer__read_sparsity(k, l);
     infer__layer_parts(m, l);
     if (i >= m->hp.n_layer) infer__nextn_parts(m, l);
     for (p = 0; p < l->n_parts && !k->failed; p++)

@@ -42,8 +42,8 @@ static infer_result infer__model_arch(infer_model *m, infer_error *err) {
     if (m->arch) return INFER_OK;
     while (infer__arch_row(n)) n++;
     return infer__error(err, INFER_ERR_UNSUPPORTED,
-                        "architecture \"%.*s\" is not supported; infer_arch_name (infer info --archs) names the %d "
-                        "that are",
+                        "architecture \"%.*s\" is not supported" INFER__OR_ARCHS "; infer_arch_name (infer info "
+                        "--archs) names the %d that are",
                         (int)INFER__MIN(s.n, 40), s.s, (int)n);
 }
 

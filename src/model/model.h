@@ -13,6 +13,7 @@
 #include "../format/format.h"
 #include "../text/text.h"
 #include "adapter.h"
+#include "machinery.h"
 #include "slots.h"
 #include <float.h>
 #include <math.h>
@@ -24,6 +25,7 @@ typedef struct infer__layer infer__layer;
 typedef struct infer__part infer__part;
 typedef struct infer__keys infer__keys;
 typedef struct infer__sublayer infer__sublayer;
+typedef struct infer__sublayer_kind infer__sublayer_kind;
 typedef struct infer__text_out infer__text_out;
 
 enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and FFN both read the block's input */
@@ -124,7 +126,6 @@ typedef struct infer__arch {
     uint8_t label_act;      /* 1 + INFER__ACT_* after a classifier's first matrix; 0 = tanh's */
     uint8_t label_pooling;  /* infer_pooling of what a classifier reads; 0 = first of encoders, else last */
     uint8_t label_softmax;  /* 1: labels' scores are a softmax */
-    uint8_t mixer_else;     /* INFER__SUBLAYER_* of the mixer in layers without K/V heads; 0 = every layer has some */
     uint8_t full_every;     /* N: keys, else every N-th layer, say which layers do not have mixer_else: see
                              * infer__read_recurrent; 0 = K/V heads do */
     uint8_t window_every;   /* N: every N-th layer sees everything, the others a sliding window; 0 = no windows */
@@ -135,6 +136,7 @@ typedef struct infer__arch {
     uint8_t predicts; /* INFER__PREDICTS_*: blocks after the layers that predict further tokens; 0 = not computed */
     uint8_t score, experts; /* INFER__SCORE_* of a router when no key says it; INFER__EXPERTS_* */
     float act_limit, act_add; /* of the activation: limit and up_add of infer__act_args */
+    const infer__sublayer_kind *mixer_else; /* the mixer of layers without K/V heads; NULL = every layer has some */
     uint64_t flags;
     void (*keys)(infer__keys *k, infer__hparams *hp); /* keys that few rows have; may be NULL */
     void (*fixup)(infer__hparams *hp); /* defaults that need arithmetic; may be NULL */
@@ -237,7 +239,9 @@ enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
 /* Layers, and the blocks after them that predict. */
-INFER__INLINE int32_t infer__n_all(const infer__hparams *hp) { return hp->n_layer + hp->n_predict; }
+INFER__FOLDED int32_t infer__n_all(const infer__hparams *hp) {
+    return hp->n_layer + (INFER__HAS_DRAFTS ? hp->n_predict : 0);
+}
 INFER__INLINE int32_t infer__expert_groups(const infer__hparams *hp) {
     return hp->per_group ? hp->n_expert / hp->per_group : 0;
 }
@@ -288,7 +292,8 @@ static void infer__rwkv7_fix(infer__hparams *hp);
 /* layers/kinds.c: the sublayers of a layer whose heads and FFN width are known. */
 static void infer__layer_parts(infer_model *m, infer__layer *l);
 /* One more, read through the norm of slot `norm`; post: slot of its result's norm where the file has it, -1 = none. */
-static infer__part *infer__part_add(const infer_model *m, infer__layer *l, int32_t kind, int norm, int post);
+static infer__part *infer__part_add(const infer_model *m, infer__layer *l, const infer__sublayer_kind *kind, int norm,
+                                    int post);
 
 /* hparams.c: keys that a layer's kinds look up, all under the architecture's prefix. A failure sticks: then they give
  * `absent` (floats 0), and opening ends with an error that names the key. */
@@ -380,29 +385,19 @@ typedef struct infer__rope {
 } infer__rope;
 
 /* Where layers run: on the CPU (0), or on GPU d of the model: INFER__ON_DEVICE + d stands for devices[d]. */
-enum { INFER__ON_CPU, INFER__ON_DEVICE, INFER__PLACES = INFER__ON_DEVICE + INFER_MAX_DEVICES };
+enum {
+    INFER__ON_CPU,
+    INFER__ON_DEVICE,
+    INFER__PLACES = INFER__HAS_GPU ? INFER__ON_DEVICE + INFER_MAX_DEVICES : INFER__ON_DEVICE
+};
 
 /* Device memory of a group of weights: a layer's, the embedding's, the head's. Several buffers where the device's
  * largest one is smaller than the group. */
 typedef struct infer__bufs { infer__buf *b; int32_t n; } infer__bufs;
 
-/* A kind of sublayer: one row in layers/kinds.c. Functions may be NULL where a kind has no such thing. */
-enum {
-    INFER__SUBLAYER_NONE, INFER__SUBLAYER_ATTENTION, INFER__SUBLAYER_DENSE, INFER__SUBLAYER_MOE,
-    INFER__SUBLAYER_SHORTCONV, INFER__SUBLAYER_MOE_DENSE, INFER__SUBLAYER_KEEP, INFER__SUBLAYER_ROUTER,
-    INFER__SUBLAYER_EMBED_SKIP, INFER__SUBLAYER_MAMBA, INFER__SUBLAYER_MAMBA_2, INFER__SUBLAYER_MAMBA_HEADS,
-    INFER__SUBLAYER_LATENT, INFER__SUBLAYER_DELTA, INFER__SUBLAYER_KDA, INFER__SUBLAYER_LIGHTNING,
-    INFER__SUBLAYER_RESTART, INFER__SUBLAYER_RES_ATTENTION, INFER__SUBLAYER_HYPER, INFER__SUBLAYER_CYCLES,
-    INFER__SUBLAYER_INPUTS, INFER__SUBLAYER_INPUT, INFER__SUBLAYER_SCALE, INFER__SUBLAYER_OUT_SCALE,
-    INFER__SUBLAYER_BESIDE, INFER__SUBLAYER_STREAMS, INFER__SUBLAYER_STREAMS_END, INFER__SUBLAYER_PREDICT,
-    INFER__SUBLAYER_CORRECT, INFER__SUBLAYER_LAUREL, INFER__SUBLAYER_TIME_MIX_6, INFER__SUBLAYER_TIME_MIX_7,
-    INFER__SUBLAYER_CHANNEL_MIX, INFER__SUBLAYER_COMPRESSED,
-    INFER__SUBLAYER_HYPER_LOW, INFER__SUBLAYER_SHARES, INFER__SUBLAYER_NGRAMS, INFER__SUBLAYER_CROSS,
-    INFER__SUBLAYER_KEEP_STREAM, INFER__SUBLAYER_STREAM_AGAIN, INFER__SUBLAYER_NEXTN,
-    INFER__SUBLAYER_COUNT
-};
 typedef struct infer__label { int16_t slot; const char *text; } infer__label;
-typedef struct infer__sublayer_kind {
+struct infer__sublayer_kind { /* functions may be NULL where a kind has no such thing */
+    int32_t id; /* INFER__SUBLAYER_* */
     const char *name;
     const char *in, *out;     /* what a trace calls its input and its output */
     const char *result;       /* what a description calls the latter */
@@ -425,8 +420,9 @@ typedef struct infer__sublayer_kind {
     /* What it computes, as text: `in` is the name of its input. labels: weights worth listing, ended by text NULL. */
     void (*describe)(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in);
     const infer__label *labels;
-} infer__sublayer_kind;
-static const infer__sublayer_kind *infer__sublayer_kind_of(int32_t kind); /* NULL past the end, and for NONE */
+};
+#define INFER__SUBLAYER_KIND(name) static const infer__sublayer_kind INFER__KIND_##name;
+INFER__SUBLAYERS(INFER__SUBLAYER_KIND)
 
 /* What a sublayer reads. */
 enum {
@@ -652,7 +648,8 @@ static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer
 
 /* Work buffers of one device, and the data that ctx needs during the pass. */
 typedef struct infer__place {
-    const infer__ops *ops;       /* NULL = no layer runs there */
+    const infer__ops *ops;       /* see infer__ops_of */
+    int32_t used;                /* 0 = no layer runs there */
     struct infer__gpu *gpu;      /* NULL on the CPU */
     struct infer__gpu_run *run;
     infer__buf x, xn, out, work; /* residual stream, normed, sublayer output; work: Q K V att / gate up / logits */
@@ -720,21 +717,22 @@ struct infer_context {
 #include "session/session.h" /* sessions, and which calls may begin */
 
 /* cache.c */
-/* Switch to a device: ctx gets its ops, device and queue. Returns the ops, NULL when no layer runs there. */
-INFER__INLINE const infer__ops *infer__enter(infer_context *c, int32_t place) {
+/* Switch to a device: ctx gets its ops, device and queue. Returns 0 when no layer runs there. */
+INFER__INLINE int infer__enter(infer_context *c, int32_t place) {
     infer__place *p = &c->places[place];
     c->at = p;
     c->ctx.ops = p->ops;
     c->ctx.gpu = p->gpu;
     c->ctx.run = p->run;
-    return p->ops;
+    return p->used;
 }
 /* The device of a slot, and switching to it. */
 INFER__INLINE int32_t infer__state_place(const infer_model *m, int32_t state) {
     return m->layers[m->states[state].layer].place;
 }
-INFER__INLINE const infer__ops *infer__state_ops(infer_context *c, int32_t state) {
-    return infer__enter(c, infer__state_place(c->model, state));
+INFER__FOLDED const infer__ops *infer__state_ops(infer_context *c, int32_t state) {
+    infer__enter(c, infer__state_place(c->model, state));
+    return infer__ops_of(&c->ctx);
 }
 /* The slot whose buffer a slot uses: that of another layer in encoders, which keep nothing between layers. */
 static int32_t infer__state_buf(const infer_model *m, int32_t state);
@@ -867,7 +865,7 @@ static void infer__further_fork(infer_session *to, const infer_session *from);
 INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_t kind) {
     int32_t i;
     for (i = 0; i < l->n_parts; i++)
-        if (l->parts[i].kind == infer__sublayer_kind_of(kind)) return &l->parts[i];
+        if (l->parts[i].kind->id == kind) return &l->parts[i];
     return NULL;
 }
 

@@ -6,99 +6,131 @@
  */
 #include "model.h"
 
-/* Where a layer of these architectures has `with`, it must have `slot`. */
+/* Where a layer of these architectures has `with`, it must have `slot`. A(name), N(name, "the-name"): names as
+ * INFER_ARCH_NAME has them, and as they are where they differ; those of this build become a text. */
+#define INFER__NEEDS_ROWS(A, N) /* slot, with, architectures */ \
+    { INFER__W_ATTN_NORM_B, INFER__W_ATTN_NORM, A(bloom) A(codeshell) A(falcon) A(gpt2) A(gptneox) A(jais) \
+      A(jais2) A(nemotron) A(orion) A(phi2) A(phimoe) A(pockettts) A(rwkv6) A(rwkv7) A(stablelm) A(starcoder) \
+      A(starcoder2) "" }, \
+    { INFER__W_FFN_NORM_B, INFER__W_FFN_NORM, A(bloom) A(codeshell) A(gpt2) A(gptneox) A(jais) A(jais2) \
+      A(nemotron) A(orion) A(phimoe) A(pockettts) A(rwkv6) A(rwkv7) A(starcoder) A(starcoder2) "" }, \
+    { INFER__W_ATTN_POST_NORM, INFER__W_ATTN_OUT, A(afmoe) A(exaone4) N(gemma_embedding, "gemma-embedding") \
+      A(gemma2) A(gemma3) A(gemma3n) A(gemma4) A(glm4) N(muse_glimmer, "muse-glimmer") A(olmo2) A(plamo2) \
+      A(plamo3) "" }, \
+    { INFER__W_FFN_POST_NORM, INFER__W_FFN_DOWN, A(afmoe) A(exaone4) N(gemma_embedding, "gemma-embedding") \
+      A(gemma2) A(gemma3) A(gemma3n) A(gemma4) A(glm4) N(muse_glimmer, "muse-glimmer") A(olmo2) A(plamo2) \
+      A(plamo3) "" }, \
+    { INFER__W_FFN_POST_NORM, INFER__W_MOE_DOWN, A(afmoe) A(gemma4) "" }, \
+    { INFER__W_ATTN_OUT_NORM_B, INFER__W_ATTN_OUT_NORM, A(bert) N(jina_bert_v2, "jina-bert-v2") \
+      N(jina_bert_v3, "jina-bert-v3") N(nomic_bert, "nomic-bert") N(nomic_bert_moe, "nomic-bert-moe") "" }, \
+    { INFER__W_LAYER_OUT_NORM_B, INFER__W_LAYER_OUT_NORM, A(bert) N(jina_bert_v2, "jina-bert-v2") \
+      N(jina_bert_v3, "jina-bert-v3") N(nomic_bert, "nomic-bert") N(nomic_bert_moe, "nomic-bert-moe") "" }, \
+    { INFER__W_INPUT_POST_NORM, INFER__W_INPUT_GATE, A(gemma3n) A(gemma4) "" }, \
+    { INFER__W_ATTN_QKV_B, INFER__W_ATTN_QKV, A(bloom) A(gpt2) A(gptneox) A(jais) A(qwen) A(starcoder) "" }, \
+    { INFER__W_ATTN_Q_NORM, INFER__W_ATTN_OUT, A(afmoe) A(apertus) A(bailingmoe2) A(dots1) \
+      N(exaone_moe, "exaone-moe") A(exaone4) N(gemma_embedding, "gemma-embedding") A(gemma3) A(gemma3n) \
+      A(gemma4) A(grovemoe) N(hunyuan_dense, "hunyuan-dense") N(hunyuan_moe, "hunyuan-moe") A(hunyuan_vl) \
+      A(hy_v3) A(laguna) A(lfm2) A(lfm2moe) N(llada_moe, "llada-moe") A(maincoder) A(maple) A(mellum) \
+      N(minimax_m2, "minimax-m2") N(minimax_m3, "minimax-m3") N(muse_glimmer, "muse-glimmer") A(olmo2) A(olmoe) \
+      A(openelm) A(plamo2) A(plamo3) A(qwen3) A(qwen3moe) A(qwen3tts) A(qwen3vl) A(qwen3vlmoe) A(rnd1) "" }, \
+    { INFER__W_ATTN_K_NORM, INFER__W_ATTN_OUT, A(afmoe) A(apertus) A(bailingmoe2) A(dots1) \
+      N(exaone_moe, "exaone-moe") A(exaone4) N(gemma_embedding, "gemma-embedding") A(gemma3) A(gemma3n) \
+      A(gemma4) A(grovemoe) N(hunyuan_dense, "hunyuan-dense") N(hunyuan_moe, "hunyuan-moe") A(hunyuan_vl) \
+      A(hy_v3) A(laguna) A(lfm2) A(lfm2moe) N(llada_moe, "llada-moe") A(maincoder) A(maple) A(mellum) \
+      N(minimax_m2, "minimax-m2") N(minimax_m3, "minimax-m3") N(muse_glimmer, "muse-glimmer") A(olmo2) A(olmoe) \
+      A(openelm) A(plamo2) A(plamo3) A(qwen3) A(qwen35) A(qwen35moe) A(qwen3moe) A(qwen3next) A(qwen3tts) \
+      A(qwen3vl) A(qwen3vlmoe) A(qwen4exp) A(rnd1) "" }, \
+    { INFER__W_ATTN_SINKS, INFER__W_ATTN_OUT, N(gpt_oss, "gpt-oss") A(granite_swa) "" }, \
+    { INFER__W_LATENT_K_NORM, INFER__W_LATENT_OUT, A(dots3note) "" }, \
+    { INFER__W_LATENT_SINKS, INFER__W_LATENT_OUT, A(hy_v4) "" }, \
+    { INFER__W_ATTN_OUT_B, INFER__W_ATTN_OUT, A(bloom) A(codeshell) N(gpt_oss, "gpt-oss") A(gpt2) A(gptneox) \
+      A(jais) A(jais2) N(jina_bert_v2, "jina-bert-v2") N(pangu_embedded, "pangu-embedded") A(phi2) A(phimoe) \
+      A(starcoder) A(starcoder2) "" }, \
+    { INFER__W_ATTN_GATE, INFER__W_ATTN_OUT, A(afmoe) A(laguna) "" }, \
+    { INFER__W_ATTN_SUB_NORM, INFER__W_ATTN_OUT, A(bitnet) "" }, \
+    { INFER__W_FFN_GATE, INFER__W_FFN_UP, A(afmoe) A(arctic) A(arwkv7) A(baichuan) A(bailingmoe2) A(bailingmoe3) \
+      A(cogvlm) A(cohere2) A(cohere2moe) N(command_r, "command-r") A(deepseek) A(deepseek2) \
+      N(deepseek2_ocr, "deepseek2-ocr") A(deepseek32) A(dots1) A(dots3note) A(dream) A(ernie4_5) \
+      N(ernie4_5_moe, "ernie4_5-moe") A(eurobert) A(exaone) N(exaone_moe, "exaone-moe") A(exaone4) \
+      N(falcon_h1, "falcon-h1") A(gemma) N(gemma_embedding, "gemma-embedding") A(gemma2) A(gemma3) A(gemma3n) \
+      A(gemma4) N(glm_dsa, "glm-dsa") A(glm4moe) A(granite) A(graniteswitch) A(hrm_text) \
+      N(hunyuan_dense, "hunyuan-dense") A(hunyuan_vl) A(hy_v4) A(internlm2) A(jamba) \
+      N(kimi_linear, "kimi-linear") A(laguna) A(lfm2) A(lfm2moe) A(llada) A(llama) N(llama_embed, "llama-embed") \
+      A(llama4) A(maincoder) A(minicpm) A(minicpm3) N(minimax_m3, "minimax-m3") A(mistral3) A(mistral4) \
+      N(muse_glimmer, "muse-glimmer") A(nanbeige) N(nomic_bert, "nomic-bert") A(olmo) A(olmo2) A(openelm) \
+      A(orion) A(paddleocr) N(pangu_embedded, "pangu-embedded") A(plamo) A(qwen) A(qwen2) A(qwen2vl) A(qwen3) \
+      A(qwen35) A(qwen3tts) A(qwen3vl) A(refact) A(rwkv6qwen2) A(seed_oss) A(smollm3) A(spark2_5) A(stablelm) \
+      A(talkie) A(xverse) "" }, \
+    { INFER__W_FFN_GATE_B, INFER__W_FFN_GATE, A(jais) "" }, \
+    { INFER__W_FFN_UP_B, INFER__W_FFN_UP, A(bloom) A(codeshell) A(gpt2) A(gptneox) A(jais) A(jais2) A(phi2) \
+      A(starcoder) A(starcoder2) "" }, \
+    { INFER__W_FFN_DOWN_B, INFER__W_FFN_DOWN, A(bloom) A(codeshell) A(gpt2) A(gptneox) A(jais) A(jais2) \
+      N(jina_bert_v2, "jina-bert-v2") A(phi2) A(starcoder) A(starcoder2) "" }, \
+    { INFER__W_FFN_SUB_NORM, INFER__W_FFN_DOWN, A(bitnet) "" }, \
+    { INFER__W_MOE_ROUTER_B, INFER__W_MOE_ROUTER, N(gpt_oss, "gpt-oss") "" }, \
+    { INFER__W_MOE_CHOICE_B, INFER__W_MOE_ROUTER, A(afmoe) A(bailingmoe3) A(dots3note) A(glm4moe) \
+      N(kimi_k3, "kimi-k3") N(kimi_linear, "kimi-linear") A(laguna) A(lfm2moe) N(minimax_m2, "minimax-m2") \
+      N(minimax_m3, "minimax-m3") "" }, \
+    { INFER__W_MOE_GATE, INFER__W_MOE_UP, A(afmoe) A(arctic) A(bailingmoe) A(bailingmoe2) A(bailingmoe3) A(dbrx) \
+      A(deepseek) A(deepseek2) N(deepseek2_ocr, "deepseek2-ocr") A(deepseek32) A(deepseek4) A(dots1) \
+      A(dots3note) N(exaone_moe, "exaone-moe") N(glm_dsa, "glm-dsa") A(glm4moe) A(grovemoe) \
+      N(hunyuan_moe, "hunyuan-moe") A(hy_v4) N(kimi_linear, "kimi-linear") A(laguna) A(lfm2moe) \
+      N(llada_moe, "llada-moe") A(llama4) A(maple) A(mellum) N(minimax_m2, "minimax-m2") \
+      N(minimax_m3, "minimax-m3") A(olmoe) A(phimoe) A(qwen2moe) A(qwen3moe) A(qwen3vlmoe) A(qwen4exp) A(rnd1) \
+      A(smallthinker) "" }, \
+    { INFER__W_MOE_GATE_B, INFER__W_MOE_GATE, N(gpt_oss, "gpt-oss") "" }, \
+    { INFER__W_MOE_UP_B, INFER__W_MOE_UP, N(gpt_oss, "gpt-oss") "" }, \
+    { INFER__W_MOE_DOWN_B, INFER__W_MOE_DOWN, N(gpt_oss, "gpt-oss") "" }, \
+    { INFER__W_SHARED_GATE, INFER__W_SHARED_UP, A(afmoe) A(bailingmoe) A(bailingmoe2) A(bailingmoe3) \
+      A(cohere2moe) A(deepseek) A(deepseek2) N(deepseek2_ocr, "deepseek2-ocr") A(deepseek32) A(deepseek4) \
+      A(dots1) A(dots3note) N(ernie4_5_moe, "ernie4_5-moe") N(exaone_moe, "exaone-moe") N(glm_dsa, "glm-dsa") \
+      A(glm4moe) A(granite) A(granitehybrid) A(granitemoe) N(hunyuan_moe, "hunyuan-moe") A(hy_v4) A(laguna) \
+      A(llama4) N(minimax_m3, "minimax-m3") A(mistral4) A(qwen2moe) A(qwen35moe) A(qwen3next) A(qwen4exp) "" }, \
+    { INFER__W_SHARED_SCORE, INFER__W_SHARED_UP, A(qwen2moe) A(qwen35moe) A(qwen3next) A(qwen4exp) "" }, \
+    { INFER__W_SSM_TAPS_B, INFER__W_SSM_TAPS, A(jamba) A(mamba) A(mamba2) "" }, \
+    { INFER__W_SSM_NORM, INFER__W_SSM_OUT, A(granitehybrid) A(mamba2) A(nemotron_h) A(nemotron_h_moe) "" }, \
+    { INFER__W_INDEX_K_NORM_B, INFER__W_INDEX_K_NORM, A(deepseek32) A(dots3note) A(hy_v4) "" }, \
+    { INFER__W_KDA_F_B, INFER__W_KDA_F_A, N(kimi_k3, "kimi-k3") N(kimi_linear, "kimi-linear") "" }, \
+    { INFER__W_KDA_G_B, INFER__W_KDA_G_A, N(kimi_linear, "kimi-linear") "" }
+/* The same for what lies outside layers; when: only of models for which it gives 1, NULL = of all. */
+#define INFER__MODEL_NEEDS_ROWS(A, N) /* slot, architectures, when */ \
+    { INFER__W_POS_EMBD, A(bert) A(gpt2) A(starcoder) "", NULL }, \
+    { INFER__W_TOKEN_TYPES, N(jina_bert_v2, "jina-bert-v2") "", NULL }, \
+    { INFER__W_EMBD_NORM, A(bert) A(bloom) N(jina_bert_v2, "jina-bert-v2") N(jina_bert_v3, "jina-bert-v3") \
+      N(modern_bert, "modern-bert") N(nomic_bert, "nomic-bert") N(nomic_bert_moe, "nomic-bert-moe") A(rwkv6) \
+      A(rwkv7) "", NULL }, \
+    { INFER__W_EMBD_NORM_B, A(bert) A(bloom) N(jina_bert_v2, "jina-bert-v2") N(jina_bert_v3, "jina-bert-v3") \
+      N(nomic_bert, "nomic-bert") N(nomic_bert_moe, "nomic-bert-moe") A(rwkv6) A(rwkv7) "", NULL }, \
+    { INFER__W_OUT_NORM_B, A(bloom) A(codeshell) A(falcon) A(gpt2) A(gptneox) A(jais) A(jais2) A(nemotron) \
+      A(orion) A(phi2) A(phimoe) A(pockettts) A(rwkv6) A(rwkv7) A(stablelm) A(starcoder) A(starcoder2) \
+      "", NULL }, \
+    { INFER__W_OUTPUT, A(apertus) A(arwkv7) A(baichuan) A(bailingmoe) A(bailingmoe2) A(codeshell) A(dbrx) \
+      A(deepseek4) A(dots1) N(exaone_moe, "exaone-moe") N(gpt_oss, "gpt-oss") A(gptneox) A(hy_v4) A(internlm2) \
+      A(jais) N(kimi_k3, "kimi-k3") N(kimi_linear, "kimi-linear") N(llada_moe, "llada-moe") A(maple) A(mellum) \
+      A(mimo2) N(minimax_m2, "minimax-m2") N(minimax_m3, "minimax-m3") N(muse_glimmer, "muse-glimmer") \
+      A(nemotron) A(olmo2) A(olmoe) A(orion) A(phi2) A(phimoe) A(plamo) A(qwen) A(qwen2moe) A(rwkv6) \
+      A(rwkv6qwen2) A(rwkv7) A(stablelm) A(step35) A(talkie) A(xverse) "", NULL }, \
+    { INFER__W_OUTPUT_B, A(phi2) A(phimoe) "", NULL }, \
+    { INFER__W_ROPE_FREQS, A(gemma4) "", infer__rope_scales }
+
+#if defined(INFER_ONLY_ARCHS)
+#  define INFER__NEED_WORD(name) INFER__IF(INFER_ARCH_##name, #name " ")
+#  define INFER__NEED_NAME(name, text) INFER__IF(INFER_ARCH_##name, text " ")
+#else
+#  define INFER__NEED_WORD(name) #name " "
+#  define INFER__NEED_NAME(name, text) text " "
+#endif
 static const struct infer__needs_row {
     int16_t slot, with; /* INFER__W_* */
     const char *archs;  /* names, separated by spaces */
-} INFER__NEEDS[] = {
-    { INFER__W_ATTN_NORM_B, INFER__W_ATTN_NORM,
-      "bloom codeshell falcon gpt2 gptneox jais jais2 nemotron orion phi2 phimoe pockettts rwkv6 rwkv7 stablelm "
-      "starcoder starcoder2" },
-    { INFER__W_FFN_NORM_B, INFER__W_FFN_NORM,
-      "bloom codeshell gpt2 gptneox jais jais2 nemotron orion phimoe pockettts rwkv6 rwkv7 starcoder starcoder2" },
-    { INFER__W_ATTN_POST_NORM, INFER__W_ATTN_OUT,
-      "afmoe exaone4 gemma-embedding gemma2 gemma3 gemma3n gemma4 glm4 muse-glimmer olmo2 plamo2 plamo3" },
-    { INFER__W_FFN_POST_NORM, INFER__W_FFN_DOWN,
-      "afmoe exaone4 gemma-embedding gemma2 gemma3 gemma3n gemma4 glm4 muse-glimmer olmo2 plamo2 plamo3" },
-    { INFER__W_FFN_POST_NORM, INFER__W_MOE_DOWN, "afmoe gemma4" },
-    { INFER__W_ATTN_OUT_NORM_B, INFER__W_ATTN_OUT_NORM, "bert jina-bert-v2 jina-bert-v3 nomic-bert nomic-bert-moe" },
-    { INFER__W_LAYER_OUT_NORM_B, INFER__W_LAYER_OUT_NORM,
-      "bert jina-bert-v2 jina-bert-v3 nomic-bert nomic-bert-moe" },
-    { INFER__W_INPUT_POST_NORM, INFER__W_INPUT_GATE, "gemma3n gemma4" },
-    { INFER__W_ATTN_QKV_B, INFER__W_ATTN_QKV, "bloom gpt2 gptneox jais qwen starcoder" },
-    { INFER__W_ATTN_Q_NORM, INFER__W_ATTN_OUT,
-      "afmoe apertus bailingmoe2 dots1 exaone-moe exaone4 gemma-embedding gemma3 gemma3n gemma4 grovemoe "
-      "hunyuan-dense hunyuan-moe hunyuan_vl hy_v3 laguna lfm2 lfm2moe llada-moe maincoder maple mellum "
-      "minimax-m2 minimax-m3 muse-glimmer olmo2 olmoe openelm plamo2 plamo3 qwen3 qwen3moe qwen3tts qwen3vl "
-      "qwen3vlmoe rnd1" },
-    { INFER__W_ATTN_K_NORM, INFER__W_ATTN_OUT,
-      "afmoe apertus bailingmoe2 dots1 exaone-moe exaone4 gemma-embedding gemma3 gemma3n gemma4 "
-      "grovemoe hunyuan-dense hunyuan-moe hunyuan_vl hy_v3 laguna lfm2 lfm2moe llada-moe maincoder maple mellum "
-      "minimax-m2 minimax-m3 muse-glimmer olmo2 olmoe openelm plamo2 plamo3 qwen3 qwen35 qwen35moe qwen3moe "
-      "qwen3next qwen3tts qwen3vl qwen3vlmoe qwen4exp rnd1" },
-    { INFER__W_ATTN_SINKS, INFER__W_ATTN_OUT, "gpt-oss granite_swa" },
-    { INFER__W_LATENT_K_NORM, INFER__W_LATENT_OUT, "dots3note" },
-    { INFER__W_LATENT_SINKS, INFER__W_LATENT_OUT, "hy_v4" },
-    { INFER__W_ATTN_OUT_B, INFER__W_ATTN_OUT,
-      "bloom codeshell gpt-oss gpt2 gptneox jais jais2 jina-bert-v2 pangu-embedded phi2 phimoe starcoder "
-      "starcoder2" },
-    { INFER__W_ATTN_GATE, INFER__W_ATTN_OUT, "afmoe laguna" },
-    { INFER__W_ATTN_SUB_NORM, INFER__W_ATTN_OUT, "bitnet" },
-    { INFER__W_FFN_GATE, INFER__W_FFN_UP,
-      "afmoe arctic arwkv7 baichuan bailingmoe2 bailingmoe3 cogvlm cohere2 cohere2moe command-r deepseek "
-      "deepseek2 deepseek2-ocr deepseek32 dots1 dots3note dream ernie4_5 ernie4_5-moe eurobert exaone "
-      "exaone-moe exaone4 falcon-h1 gemma gemma-embedding gemma2 gemma3 gemma3n gemma4 glm-dsa glm4moe granite "
-      "graniteswitch hrm_text hunyuan-dense hunyuan_vl hy_v4 internlm2 jamba kimi-linear laguna lfm2 lfm2moe "
-      "llada llama llama-embed llama4 maincoder minicpm minicpm3 minimax-m3 mistral3 mistral4 muse-glimmer "
-      "nanbeige nomic-bert olmo olmo2 openelm orion paddleocr pangu-embedded plamo qwen qwen2 qwen2vl qwen3 "
-      "qwen35 qwen3tts qwen3vl refact rwkv6qwen2 seed_oss smollm3 spark2_5 stablelm talkie xverse" },
-    { INFER__W_FFN_GATE_B, INFER__W_FFN_GATE, "jais" },
-    { INFER__W_FFN_UP_B, INFER__W_FFN_UP, "bloom codeshell gpt2 gptneox jais jais2 phi2 starcoder starcoder2" },
-    { INFER__W_FFN_DOWN_B, INFER__W_FFN_DOWN,
-      "bloom codeshell gpt2 gptneox jais jais2 jina-bert-v2 phi2 starcoder starcoder2" },
-    { INFER__W_FFN_SUB_NORM, INFER__W_FFN_DOWN, "bitnet" },
-    { INFER__W_MOE_ROUTER_B, INFER__W_MOE_ROUTER, "gpt-oss" },
-    { INFER__W_MOE_CHOICE_B, INFER__W_MOE_ROUTER,
-      "afmoe bailingmoe3 dots3note glm4moe kimi-k3 kimi-linear laguna lfm2moe minimax-m2 minimax-m3" },
-    { INFER__W_MOE_GATE, INFER__W_MOE_UP,
-      "afmoe arctic bailingmoe bailingmoe2 bailingmoe3 dbrx deepseek deepseek2 deepseek2-ocr deepseek32 "
-      "deepseek4 dots1 dots3note exaone-moe glm-dsa glm4moe grovemoe hunyuan-moe hy_v4 kimi-linear laguna "
-      "lfm2moe llada-moe llama4 maple mellum minimax-m2 minimax-m3 olmoe phimoe qwen2moe qwen3moe qwen3vlmoe "
-      "qwen4exp rnd1 smallthinker" },
-    { INFER__W_MOE_GATE_B, INFER__W_MOE_GATE, "gpt-oss" },
-    { INFER__W_MOE_UP_B, INFER__W_MOE_UP, "gpt-oss" },
-    { INFER__W_MOE_DOWN_B, INFER__W_MOE_DOWN, "gpt-oss" },
-    { INFER__W_SHARED_GATE, INFER__W_SHARED_UP,
-      "afmoe bailingmoe bailingmoe2 bailingmoe3 cohere2moe deepseek deepseek2 deepseek2-ocr deepseek32 "
-      "deepseek4 dots1 dots3note ernie4_5-moe exaone-moe glm-dsa glm4moe granite granitehybrid granitemoe "
-      "hunyuan-moe hy_v4 laguna llama4 minimax-m3 mistral4 qwen2moe qwen35moe qwen3next qwen4exp" },
-    { INFER__W_SHARED_SCORE, INFER__W_SHARED_UP, "qwen2moe qwen35moe qwen3next qwen4exp" },
-    { INFER__W_SSM_TAPS_B, INFER__W_SSM_TAPS, "jamba mamba mamba2" },
-    { INFER__W_SSM_NORM, INFER__W_SSM_OUT, "granitehybrid mamba2 nemotron_h nemotron_h_moe" },
-    { INFER__W_INDEX_K_NORM_B, INFER__W_INDEX_K_NORM, "deepseek32 dots3note hy_v4" },
-    { INFER__W_KDA_F_B, INFER__W_KDA_F_A, "kimi-k3 kimi-linear" },
-    { INFER__W_KDA_G_B, INFER__W_KDA_G_A, "kimi-linear" } };
-
-/* The same for tensors outside layers; when: only for models for which it returns 1, NULL = of all. */
+} INFER__NEEDS[] = { INFER__NEEDS_ROWS(INFER__NEED_WORD, INFER__NEED_NAME) };
 static const struct infer__model_needs_row {
     int16_t slot;
     const char *archs;
     int (*when)(const infer_model *m);
-} INFER__MODEL_NEEDS[] = {
-    { INFER__W_POS_EMBD, "bert gpt2 starcoder", NULL },
-    { INFER__W_TOKEN_TYPES, "jina-bert-v2", NULL },
-    { INFER__W_EMBD_NORM, "bert bloom jina-bert-v2 jina-bert-v3 modern-bert nomic-bert nomic-bert-moe rwkv6 rwkv7", NULL },
-    { INFER__W_EMBD_NORM_B, "bert bloom jina-bert-v2 jina-bert-v3 nomic-bert nomic-bert-moe rwkv6 rwkv7", NULL },
-    { INFER__W_OUT_NORM_B,
-      "bloom codeshell falcon gpt2 gptneox jais jais2 nemotron orion phi2 phimoe pockettts rwkv6 rwkv7 stablelm "
-      "starcoder starcoder2", NULL },
-    { INFER__W_OUTPUT,
-      "apertus arwkv7 baichuan bailingmoe bailingmoe2 codeshell dbrx deepseek4 dots1 exaone-moe gpt-oss gptneox "
-      "hy_v4 internlm2 jais kimi-k3 kimi-linear llada-moe maple mellum mimo2 minimax-m2 minimax-m3 muse-glimmer "
-      "nemotron olmo2 olmoe orion phi2 phimoe plamo qwen qwen2moe rwkv6 rwkv6qwen2 rwkv7 stablelm step35 talkie "
-      "xverse", NULL },
-    { INFER__W_OUTPUT_B, "phi2 phimoe", NULL },
-    { INFER__W_ROPE_FREQS, "gemma4", infer__rope_scales }, };
+} INFER__MODEL_NEEDS[] = { INFER__MODEL_NEEDS_ROWS(INFER__NEED_WORD, INFER__NEED_NAME) };
+#undef INFER__NEED_WORD
+#undef INFER__NEED_NAME
 
 /* Of a layer whose tensors are bound; one that is there and was not bound has its reasons. */
 static infer_result infer__needs_layer(const infer_model *m, const infer__layer *l, infer_error *err) {

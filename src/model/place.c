@@ -16,6 +16,7 @@ enum {
 };
 
 static int infer__place_used(const infer_model *m, int32_t place) {
+    if (!INFER__HAS_GPU) return 1;
     if (place == INFER__ON_CPU) return m->device_layers < infer__n_all(&m->hp);
     return m->devices[place - INFER__ON_DEVICE].n_layers > 0;
 }
@@ -407,7 +408,9 @@ static infer_result infer__place_compile(infer_model *m, infer__gpu *gpu, infer_
 /* One more device. */
 static infer_result infer__place_open(infer_model *m, int32_t row, infer_error *err) {
     infer__device *d = &m->devices[m->n_devices];
-    infer_result r = infer__gpu_open_row(m->apis, &d->gpu, &m->mem, &m->report, row, &m->params.cache, err);
+    infer_result r;
+    if (!INFER__HAS_GPU) return infer__gpu_absent(INFER_AUTO, err);
+    r = infer__gpu_open_row(m->apis, &d->gpu, &m->mem, &m->report, row, &m->params.cache, err);
     if (r) d->gpu = NULL;
     if (!r && !m->sizes_only) r = infer__place_compile(m, d->gpu, err);
     if (!r) r = infer__place_check(m, d->gpu, row, err);
@@ -429,6 +432,7 @@ static infer_result infer__place_layers(infer_model *m, const int32_t *rows, int
     int32_t n, fit, i;
     infer__obstacle bad;
     infer_error why;
+    if (!INFER__HAS_GPU) return INFER_OK;
     infer__place_limit(m, want, &n, &bad);
     if (bad.found && (asked > 0 || n == 0))
         return infer__error(err, INFER_ERR_UNSUPPORTED, "%s; %s", bad.text,
@@ -572,6 +576,7 @@ static infer__device *infer__place_of(infer_model *m, int32_t layer) {
 /* Free the weights on the devices, which stay open. */
 static void infer__place_drop(infer_model *m) {
     int32_t i, d;
+    if (!INFER__HAS_GPU) return;
     for (i = 0; i < m->device_layers; i++) infer__bufs_free(m, infer__place_of(m, i)->gpu, &m->layers[i].weights);
     if (m->device_layers > 0) {
         infer__bufs_free(m, infer__place_of(m, 0)->gpu, &m->device_front);
@@ -587,6 +592,7 @@ static void infer__place_drop(infer_model *m) {
 
 static void infer__place_free(infer_model *m) {
     int32_t i;
+    if (!INFER__HAS_GPU) return;
     infer__place_drop(m);
     for (i = 0; i < m->n_devices; i++) infer__gpu_close(m->devices[i].gpu);
     memset(m->devices, 0, sizeof m->devices);

@@ -125,6 +125,7 @@ static void infer__plan_work(infer__plan *p, const infer_model *m) {
 
 /* A GPU's buffers besides weights and cache, whichever layers run there. */
 static void infer__plan_device(infer__plan *p, const infer_model *m) {
+    if (!INFER__HAS_GPU) return;
     infer__gpu_ops.sizes(&p->needs, &p->device_bytes, &p->device_host_bytes);
     p->device_bytes += 3 * p->x_bytes + p->work_bytes;
     infer__plan_top(p, m);
@@ -222,6 +223,10 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "context_params: model_params.parallel is given, so the threads are the host's to place");
     infer__plan_sizes(p, m, &in, default_sessions);
+    if (!(INFER__CACHES >> p->kv_type & 1))
+        return infer__error(err, INFER_ERR_UNSUPPORTED,
+                            "context_params.kv_type %d was left out of this build (INFER_ONLY_CACHES)",
+                            (int)p->kv_type);
     infer__plan_threads(p, m, &in);
     p->needs.threads = p->threads;
     if (!infer__plan_cache(p, m))

@@ -489,6 +489,7 @@ static void infer__upload_said(const infer_model *m) {
 static infer_result infer__place_upload(infer_model *m, infer__upload **x, infer__budget *budget, infer_error *err) {
     int32_t d, failed, held;
     infer_result r = INFER_OK;
+    if (!INFER__HAS_GPU) return INFER_OK;
     while (m->device_layers > 0) {
         r = infer__upload_try(m, x, budget, &failed, &held, err);
         if (r == INFER_MORE) return r;

@@ -70,15 +70,7 @@ struct infer__quant {
  * (by INFER_QUANT_NAME, defined as 1 or nothing), and with their rows the compiler leaves out their functions. Rows
  * without it are always there: plain types, and those of caches. */
 #if defined(INFER_ONLY_QUANTS)
-#  define INFER__QUANT(name, ...) INFER__QUANT_EXPAND(INFER_QUANT_##name, __VA_ARGS__)
-#  define INFER__QUANT_EXPAND(listed, ...) INFER__QUANT_LISTED(listed, __VA_ARGS__)
-#  define INFER__QUANT_LISTED(listed, ...) INFER__QUANT_CHOOSE(INFER__QUANT_IS_##listed, __VA_ARGS__)
-#  define INFER__QUANT_CHOOSE(is, ...) INFER__QUANT_SECOND(is ~, INFER__QUANT_NONE, ~)(__VA_ARGS__)
-#  define INFER__QUANT_SECOND(first, second, ...) second
-#  define INFER__QUANT_IS_ ~, INFER__QUANT_ROW,
-#  define INFER__QUANT_IS_1 ~, INFER__QUANT_ROW,
-#  define INFER__QUANT_ROW(...) {__VA_ARGS__},
-#  define INFER__QUANT_NONE(...)
+#  define INFER__QUANT(name, ...) INFER__IF(INFER_QUANT_##name, {__VA_ARGS__},)
 #else
 #  define INFER__QUANT(name, ...) {__VA_ARGS__},
 #endif

@@ -245,6 +245,19 @@ static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, infer
 /* Kinds: tokenizer.ggml.model. Those from WPM on are looked up in a trie (infer__lexicon). */
 enum { INFER__VOCAB_NONE, INFER__VOCAB_OTHER, INFER__VOCAB_SPM, INFER__VOCAB_BPE, INFER__VOCAB_WPM, INFER__VOCAB_UGM,
        INFER__VOCAB_RWKV, INFER__VOCAB_PLAMO2 };
+/* INFER__TOKENIZER(name): 1 when files with this tokenizer.ggml.model can be tokenized in this build. */
+#if defined(INFER_ONLY_TOKENIZERS)
+#  define INFER__TOKENIZER(name) (0 INFER__IF(INFER_TOKENIZER_##name, + 1))
+#else
+#  define INFER__TOKENIZER(name) 1
+#endif
+enum { /* a bit per kind that some of them have */
+    INFER__VOCAB_KINDS = INFER__TOKENIZER(llama) << INFER__VOCAB_SPM |
+                         (INFER__TOKENIZER(gpt2) | INFER__TOKENIZER(gemma4) | INFER__TOKENIZER(whitespace))
+                             << INFER__VOCAB_BPE |
+                         INFER__TOKENIZER(bert) << INFER__VOCAB_WPM | INFER__TOKENIZER(t5) << INFER__VOCAB_UGM |
+                         INFER__TOKENIZER(rwkv) << INFER__VOCAB_RWKV | INFER__TOKENIZER(plamo2) << INFER__VOCAB_PLAMO2
+};
 enum { INFER__FORM_BYTES, INFER__FORM_MARKED, INFER__FORM_UTF8 }; /* GPT-2's alphabet; UTF-8, spaces as U+2581; UTF-8 */
 #define INFER__SPACE_MARK "\xe2\x96\x81" /* U+2581: a space in SentencePiece vocabularies */
 enum {
@@ -276,6 +289,13 @@ typedef struct infer__vocab {
     int add_space_prefix, remove_extra_whitespaces; /* 0, 1 */
     int lowercase, strip_accents; /* WPM */
 } infer__vocab;
+/* 1 when v is of this kind: known to be 0 for kinds that no tokenizer of this build has. */
+INFER__FOLDED int infer__vocab_kind(const infer__vocab *v, int kind) {
+    return (INFER__VOCAB_KINDS >> kind & 1) && v->kind == kind;
+}
+INFER__FOLDED int infer__vocab_has_lexicon(const infer__vocab *v) {
+    return INFER__VOCAB_KINDS >> INFER__VOCAB_WPM && v->kind >= INFER__VOCAB_WPM;
+}
 /* How far opening one is. */
 typedef struct infer__vocab_opening {
     const struct infer__vocab_model *model;

@@ -45,7 +45,165 @@ static infer_result open_type(uint8_t type) {
 }
 #endif
 
+#if defined(INFER_NO_EMBED) || defined(INFER_NO_SAVE) || defined(INFER_NO_DRAFTS) || defined(INFER_NO_ADAPTERS) || defined(INFER_NO_QUEUE)
+static INFER__UNUSED size_t write_none(void *user, const void *data, size_t n) { (void)user, (void)data; return n; }
+
+static void parts(infer_model *model) {
+    infer_session *session = NULL;
+    if (infer_session_create(&session, model, NULL, &err)) printf("%s\n", err.message), bad++;
+    if (!session) return;
+#ifdef INFER_NO_ADAPTERS
+    {
+        infer_adapter *adapter;
+        infer_result r = infer_session_set_adapters(session, NULL, 0);
+        err = *infer_session_error(session);
+        want(r, "a session's adapters", "INFER_NO_ADAPTERS");
+        want(infer_adapter_open_memory(&adapter, model, "", 0, 0, &err), "an adapter", "INFER_NO_ADAPTERS");
+        want(infer_model_merge(model, NULL, 0, NULL, &err), "merging", "INFER_NO_ADAPTERS");
+    }
+#endif
+#ifdef INFER_NO_QUEUE
+    {
+        infer_queue *queue;
+        infer_best *best;
+        infer_result r = infer_generate_best(session, NULL, 1, "", NULL, &best);
+        err = *infer_session_error(session);
+        want(r, "the best of some", "INFER_NO_QUEUE");
+        want(infer_queue_create(&queue, model, NULL, &err), "a queue", "INFER_NO_QUEUE");
+    }
+#endif
+#ifdef INFER_NO_EMBED
+    {
+        static const char *const texts[] = {"a"};
+        float x;
+        want(infer_embed(infer_session_get_context(session), texts, 1, NULL, &x, &err), "a vector", "INFER_NO_EMBED");
+        want(infer_rerank(infer_session_get_context(session), "a", texts, 1, NULL, &x, &err), "a score", "INFER_NO_EMBED");
+    }
+#endif
+#ifdef INFER_NO_SAVE
+    {
+        infer_result r = infer_session_save(session, write_none, NULL);
+        err = *infer_session_error(session);
+        want(r, "saving", "INFER_NO_SAVE");
+    }
+#endif
+#ifdef INFER_NO_DRAFTS
+    {
+        infer_generate_params p;
+        infer_result r;
+        memset(&p, 0, sizeof p);
+        p.max_tokens = p.lookup = 1;
+        r = infer_generate(session, NULL, "a", &p, NULL);
+        err = *infer_session_error(session);
+        want(r, "drafts", "INFER_NO_DRAFTS");
+    }
+#endif
+    infer_session_destroy(session);
+}
+#endif
+
+#if defined(INFER_ONLY_ARCHS) || defined(INFER_ONLY_TOKENIZERS)
+static uint8_t *put_text(uint8_t *at, const char *text) {
+    const size_t n = strlen(text);
+    memset(at, 0, 8);
+    at[0] = (uint8_t)n;
+    memcpy(at + 8, text, n);
+    return at + 8 + n;
+}
+
+static uint8_t *put_key(uint8_t *at, const char *key, const char *value) {
+    at = put_text(at, key);
+    memset(at, 0, 4);
+    at[0] = 8;
+    return put_text(at + 4, value);
+}
+
+/* A file with an architecture and a vocabulary of one token, without tensors. */
+static infer_model *open_keys(const char *arch, const char *tokenizer) {
+    static uint8_t file[1024];
+    static const uint8_t head[] = {'G', 'G', 'U', 'F', 3, 0, 0, 0, /* tensors, keys */ 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0};
+    uint8_t *at = file + sizeof head;
+    infer_model *model = NULL;
+    memcpy(file, head, sizeof head);
+    at = put_key(at, "general.architecture", arch);
+    at = put_key(at, "tokenizer.ggml.model", tokenizer);
+    at = put_text(at, "tokenizer.ggml.tokens");
+    memset(at, 0, 16);
+    at[0] = 9; /* an array */
+    at[4] = 8; /* of texts, */
+    at[8] = 1; /* one */
+    at = put_text(at + 16, "a");
+    if (infer_model_open_memory(&model, file, sizeof file, NULL, &err)) printf("%s\n", err.message), bad++;
+    return model;
+}
+#endif
+
+#ifdef INFER_ONLY_ARCHS
+static void only_archs(void) {
+    infer_model *model = open_keys("mamba", "llama");
+    infer_session *session;
+    int32_t i, n = 0;
+    want(infer_session_create(&session, model, NULL, &err), "mamba", "INFER_ONLY_ARCHS");
+    infer_model_close(model);
+    for (i = 0; infer_arch_name(i); i++) n += strcmp(infer_arch_name(i), "llama") == 0 || strcmp(infer_arch_name(i), "jina-bert-v2") == 0;
+    if (n != i || n < 1) printf("%d of the %d architectures are those that were listed\n", (int)n, (int)i), bad++;
+}
+#endif
+
+#ifdef INFER_ONLY_TOKENIZERS
+static void only_tokenizers(void) {
+    infer_model *model = open_keys("llama", "bert");
+    infer_token tokens[4];
+    size_t n;
+    want(infer_tokenize(model, "a", 1, 0, tokens, 4, &n, &err), "bert", "INFER_ONLY_TOKENIZERS");
+    infer_model_close(model);
+}
+#endif
+
+#ifdef INFER_ONLY_SAMPLERS
+static void only_samplers(infer_model *model) {
+    infer_sampler *sampler;
+    infer_stage stage;
+    memset(&stage, 0, sizeof stage);
+    stage.kind = INFER_STAGE_TOP_P;
+    stage.p[0] = 0.5f;
+    if (!infer_sampler_create(&sampler, model, &stage, 1, 0, &err) || !strstr(err.message, "INFER_ONLY_SAMPLERS"))
+        printf("top-p: %s\n", err.message), bad++;
+    stage.kind = INFER_STAGE_GREEDY;
+    if (infer_sampler_create(&sampler, model, &stage, 1, 0, &err)) printf("greedy: %s\n", err.message), bad++;
+    infer_sampler_destroy(sampler);
+    if (infer_stage_named("top-p") || !infer_stage_named("greedy")) printf("the wrong stages have names\n"), bad++;
+}
+#endif
+
 static void left_out(infer_model *model) {
+#ifdef INFER_ONLY_ARCHS
+    only_archs();
+#endif
+#ifdef INFER_ONLY_TOKENIZERS
+    only_tokenizers();
+#endif
+#ifdef INFER_ONLY_SAMPLERS
+    only_samplers(model);
+#endif
+#ifdef INFER_ONLY_CACHES
+    {
+        infer_session_params p;
+        infer_session *session;
+        memset(&p, 0, sizeof p);
+        p.own.kv_type = INFER_KV_Q4_0;
+        want(infer_session_create(&session, model, &p, &err), "a cache of Q4_0", "INFER_ONLY_CACHES");
+    }
+#endif
+#if defined(INFER_NO_EMBED) || defined(INFER_NO_SAVE) || defined(INFER_NO_DRAFTS) || defined(INFER_NO_ADAPTERS) || defined(INFER_NO_QUEUE)
+    parts(model);
+#endif
+#ifdef INFER_NO_DESCRIBE
+    {
+        size_t n;
+        if (infer_model_describe(model, NULL, 0, &n) != INFER_ERR_UNSUPPORTED) printf("a description was made\n"), bad++;
+    }
+#endif
 #ifdef INFER_ONLY_QUANTS
     want(open_type(3), "Q4_1", "INFER_ONLY_QUANTS");
     if (open_type(12)) printf("Q4_K: %s\n", err.message), bad++;
@@ -93,7 +251,7 @@ static void left_out(infer_model *model) {
         stage.grammar = (infer_grammar *)&p; /* there is none to have */
         want(infer_grammar_create(&grammar, model, &p, &err), "a grammar", "INFER_NO_GRAMMAR");
         want(infer_grammar_check(stage.grammar, "", 0, NULL, NULL, &err), "a text", "INFER_NO_GRAMMAR");
-        want(infer_sampler_create(&sampler, model, &stage, 1, 0, &err), "a stage", "INFER_NO_GRAMMAR");
+        if (infer_stage_named("grammar")) want(infer_sampler_create(&sampler, model, &stage, 1, 0, &err), "a stage", "INFER_NO_GRAMMAR");
     }
 #endif
     (void)model;

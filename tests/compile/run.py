@@ -13,8 +13,15 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 OUT = os.path.join(ROOT, "build", "compile")
 MODEL = os.path.join(ROOT, "tests", "data", "models", "stories260K.F32.gguf")
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
-MACROS = ("STDIO MMAP THREADS SIMD AVX2 AVX512 GPU CUDA HIP OPENCL METAL RUNTIME_LINKING CHAT GRAMMAR").split()
+MACROS = ("STDIO MMAP THREADS SIMD AVX2 AVX512 GPU CUDA HIP OPENCL METAL RUNTIME_LINKING CHAT GRAMMAR "
+          "ADAPTERS DESCRIBE DRAFTS EMBED EXPERTS QUEUE SAVE").split()
+LISTS = {"QUANTS": ["QUANT_Q4_K"], "ARCHS": ["ARCH_llama", "ARCH_jina_bert_v2"], "TOKENIZERS": ["TOKENIZER_llama"], "PRETOKENIZERS": ["PRETOKENIZER_gpt_2"],
+         "CACHES": ["CACHE_f16"], "SAMPLERS": ["SAMPLER_greedy", "SAMPLER_top_k"]}  # of INFER_ONLY_NAME, and what is listed: left_out.c looks for it
 NO_SKIP = os.environ.get("INFER_TEST_NO_SKIP") == "1"
+
+
+def only(name):
+    return ["-DINFER_ONLY_" + name] + ["-DINFER_" + x for x in LISTS[name]]
 
 
 def tool(*names):
@@ -59,11 +66,16 @@ def cases():
         impl("clang -std=c99 -O2", CLANG, ["-std=c99", "-O2"], alias="clang")
     for m in MACROS: # all pairs of them: switches.py; without code, by clang, where there is one, since gcc then says less
         impl("INFER_NO_" + m, CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_NO_" + m])
+    for m in LISTS:
+        impl("INFER_ONLY_" + m, CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET"] + only(m))
     impl("INFER_MINIMAL", CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_MINIMAL"])
     exe = os.path.join(OUT, "left_out")
     add("every INFER_NO_*", CC, ["-std=c99", "-O1"] + ["-DINFER_NO_" + m for m in MACROS] + WARN + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
-    exe = os.path.join(OUT, "only_quants")
-    add("INFER_ONLY_QUANTS", CLANG or CC, ["-std=c99", "-O0", "-DINFER_QUIET", "-DINFER_ONLY_QUANTS", "-DINFER_QUANT_Q4_K"] + WARN
+    exe = os.path.join(OUT, "only")
+    add("every INFER_ONLY_*", CLANG or CC, ["-std=c99", "-O0", "-DINFER_QUIET"] + [f for m in LISTS for f in only(m)] + WARN
+        + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
+    exe = os.path.join(OUT, "minimal")
+    add("INFER_MINIMAL tells", CC, ["-std=c99", "-Os", "-DINFER_MINIMAL", "-DINFER_STATIC", "-DINFER_QUANT_Q4_K"] + WARN
         + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
     impl("INFER_STATIC", CC, ["-std=c99", "-O1", "-DINFER_STATIC"])
 

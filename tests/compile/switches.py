@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""switches.py: the INFER_NO_* switches, each alone and each with every other one.
+"""switches.py: the INFER_NO_* and INFER_ONLY_* switches, each alone and each with every other one.
 
   python3 tests/compile/switches.py [--pairs] [FILTER]   compile without code, warnings are errors: each alone, or all pairs
   python3 tests/compile/switches.py --table [--write]    compile each at -O2: what it costs and saves, for docs/benchmarks.md
@@ -10,19 +10,24 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import run
 
 DOC = os.path.join(run.ROOT, "docs", "benchmarks.md")
+PARTS = ("ADAPTERS", "DESCRIBE", "DRAFTS", "EMBED", "EXPERTS", "QUEUE", "SAVE")  # seen best where nothing else is left
 BEGIN, END = "<!-- switches.py --table: begin -->\n", "<!-- switches.py --table: end -->\n"
-TABLE = [()] + [(m,) for m in run.MACROS] + [("GPU", "AVX512"), ("GPU", "SIMD"), ("GPU", "CHAT", "GRAMMAR"), ("GPU", "SIMD", "CHAT", "GRAMMAR"),
-                                            tuple(run.MACROS)]
+ALL = ["NO_" + m for m in run.MACROS] + ["ONLY_" + m for m in run.LISTS]
+BASE = ["NO_GPU", "NO_SIMD", "NO_CHAT", "NO_GRAMMAR"]
+TABLE = ([()] + [(m,) for m in ALL] + [("NO_GPU", "NO_AVX512"), ("NO_GPU", "NO_SIMD"), ("NO_GPU", "NO_CHAT", "NO_GRAMMAR"), tuple(BASE)] +
+         [tuple(BASE + [m]) for m in ALL if m.startswith("ONLY_") or m[3:] in PARTS] + [tuple(ALL), ("MINIMAL",), ("MINIMAL", "NO_STDIO", "NO_THREADS")])
 
 
 def flags(switches):
-    return ["-DINFER_NO_" + m for m in switches]
+    return [f for m in switches for f in (run.only(m[5:]) if m.startswith("ONLY_") else ["-DINFER_" + m])]
 
 
 def name(switches):
-    if len(switches) == len(run.MACROS):
+    if len(switches) == len(ALL):
         return "all of these"
-    return ", ".join("`INFER_NO_%s`" % m for m in switches) or "none"
+    if list(switches[:len(BASE)]) == BASE and len(switches) > len(BASE):
+        return "those four, `INFER_%s`" % switches[-1]
+    return ", ".join("`INFER_%s`" % m for m in switches) or "none"
 
 
 def check(todo):
@@ -38,10 +43,10 @@ def check(todo):
     return 1 if failed else 0
 
 
-def measure(switches):
-    """(KiB of text, user seconds, MiB that the compiler took) of gcc -O2 or what there is."""
+def measure(switches, level="-O2"):
+    """(KiB of text, user seconds, MiB that the compiler took) of gcc or what there is."""
     obj = os.path.join(run.OUT, "switches.o")
-    child = subprocess.Popen([run.CC, "-std=c99", "-O2"] + flags(switches) + ["-c", "impl.c", "-o", obj], cwd=run.HERE)
+    child = subprocess.Popen([run.CC, "-std=c99", level] + flags(switches) + ["-c", "impl.c", "-o", obj], cwd=run.HERE)
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
@@ -53,10 +58,12 @@ def measure(switches):
 
 def table(todo):
     version = subprocess.run([run.CC, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
-    lines = ["", "`-std=c99 -O2`, %s; text as `size` says (with constants and unwinding tables), user seconds, memory of the compiler." % version, "",
-             "| switches | text | time | memory |", "|---|---|---|---|"]
+    lines = ["", "`-std=c99`, %s; text as `size` says (with constants and unwinding tables), at `-O2` and at `-Os`; user seconds and memory of the "
+             "compiler at `-O2`. Lists have what `tests/compile/run.py` lists." % version, "",
+             "| switches | `-O2` | `-Os` | time | memory |", "|---|---|---|---|---|"]
     for switches in todo:
-        lines.append("| %s | %d KiB | %.1f s | %d MiB |" % ((name(switches),) + measure(switches)))
+        kib, seconds, mib = measure(switches)
+        lines.append("| %s | %d KiB | %d KiB | %.1f s | %d MiB |" % (name(switches), kib, measure(switches, "-Os")[0], seconds, mib))
         print(lines[-1], flush=True)
     return "\n".join(lines) + "\n\n"
 
@@ -74,8 +81,8 @@ def main():
             with open(DOC, "w", encoding="utf-8") as f:
                 f.write(re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda m: BEGIN + text + END, doc, flags=re.S))
         return 0
-    alone = [(m,) for m in run.MACROS]
-    todo = alone + list(itertools.combinations(run.MACROS, 2)) if "--pairs" in sys.argv else alone
+    alone = [(m,) for m in ALL + ["MINIMAL"]]
+    todo = alone + list(itertools.combinations(ALL, 2)) if "--pairs" in sys.argv else alone
     return check([s for s in todo if not args or any(args[0] in m for m in s)])
 
 

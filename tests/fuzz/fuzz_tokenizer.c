@@ -163,7 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&options, 0, sizeof options);
     options.pre = FUZZ_PRES[how & 7];
     if ((how & 7) == FUZZ_ANY_ROW) {
-        row = &INFER__PRETOKENIZERS[fuzz_byte_or_end(&in) % INFER__COUNT(INFER__PRETOKENIZERS)];
+        row = &INFER__PRETOKENIZERS[fuzz_byte_or_end(&in) % (INFER__COUNT(INFER__PRETOKENIZERS) - 1)];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(row->names, " "), row->names);
         options.pre = name;
     }

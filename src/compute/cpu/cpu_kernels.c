@@ -259,9 +259,14 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
     }                                                                                                                  \
     INFER__ON_##L static int infer__all_finite_##L(const float *x, int64_t n) { return infer__finite_body(x, n); }
 
+#if INFER__HAS_ADAPTERS
+#  define INFER__KERNEL_LOW(L) infer__mix_##L, infer__low_dots_##L, infer__widen_##L
+#else
+#  define INFER__KERNEL_LOW(L) NULL, NULL, NULL
+#endif
 #define INFER__KERNEL_ROW(L, need)                                                                                     \
   {                                                                                                                    \
-#    L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, infer__mix_##L, infer__low_dots_##L, infer__widen_##L, \
+#    L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, INFER__KERNEL_LOW(L),                                  \
         infer__scale_##L, infer__sum_all_##L, infer__sum_sq_diff_##L, infer__act_##L, infer__softcap_##L,              \
         infer__normalise_##L, infer__turn_##L, infer__all_finite_##L                                                   \
   }
@@ -298,6 +303,7 @@ static const infer__kernels infer__kernel_rows[] = {
 #undef INFER__DEFINE_MIX_ROWS
 #undef INFER__DEFINE_LOW_HALVES
 #undef INFER__DEFINE_KERNELS
+#undef INFER__KERNEL_LOW
 #undef INFER__KERNEL_ROW
 
 static const infer__kernels *infer__kernels_find(uint32_t cpu) {

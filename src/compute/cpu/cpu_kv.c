@@ -357,13 +357,13 @@ typedef struct infer__kv_reader {
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
-    static const infer__kv_reader infer__kv_readers_##L[] = {                                                          \
-        {NULL, NULL},                                                                                                  \
-        {NULL, infer__values_f32_##L},                                                                                 \
-        {infer__keys_f16_##L, infer__values_f16_##L},                                                                  \
-        {infer__keys_bf16_##L, infer__values_bf16_##L},                                                                \
-        {infer__keys_q8_0_##L, infer__values_q8_0_##L},                                                                \
-        {infer__keys_q4_0_##L, infer__values_q4_0_##L},                                                                \
+    static const infer__kv_reader infer__kv_readers_##L[INFER_KV_Q4_0 + 1] = {                                         \
+{NULL, NULL},                                                                                                  \
+        [INFER_KV_F32] = {NULL, infer__values_f32_##L},                                                                \
+        INFER__CACHE(f16, [INFER_KV_F16] = {infer__keys_f16_##L, infer__values_f16_##L})                               \
+        INFER__CACHE(bf16, [INFER_KV_BF16] = {infer__keys_bf16_##L, infer__values_bf16_##L})                           \
+        INFER__CACHE(q8_0, [INFER_KV_Q8_0] = {infer__keys_q8_0_##L, infer__values_q8_0_##L})                           \
+        INFER__CACHE(q4_0, [INFER_KV_Q4_0] = {infer__keys_q4_0_##L, infer__values_q4_0_##L})                           \
     };
 
 INFER__DEFINE_KV(scalar)

@@ -19,7 +19,7 @@ static void infer__kv_encode(const infer__flash *f, int32_t type, const float *x
         memcpy(row, x, (size_t)n * sizeof *x);
     } else if (type == INFER_KV_F16) {
         f->halves(row, x, n);
-    } else if (type == INFER_KV_BF16) {
+    } else if ((INFER__CACHES >> INFER_KV_BF16 & 1) && type == INFER_KV_BF16) {
         for (i = 0; i < n; i++) {
             h = infer__f32_bf16(x[i]);
             memcpy(row + 2 * i, &h, sizeof h);

@@ -62,7 +62,7 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     part = &job->part[j];
     r = (task - part->first) * part->step;
     n = INFER__MIN(part->step, a->w[j]->rows - r);
-    if (a->low) share = infer__low_take(job->low, j, r, n);
+    if (INFER__HAS_ADAPTERS && a->low) share = infer__low_take(job->low, j, r, n);
     if (part->path == INFER__BY_INT8)
         infer__int8_task(job->c, &part->int8, r, n, task == infer__pool_first(job->c->pool, job->n_tasks, worker),
                          a->x.rows, &a->y[j], worker);
@@ -72,7 +72,7 @@ static void infer__matmul_task(void *arg, int task, int worker) {
         add = infer__weight_values(a->b[j], r, n, bias);
         for (i = 0; i < a->x.rows; i++) job->c->kernels->axpy(infer__row(&a->y[j], i) + r, add, 1.0f, n);
     }
-    if (!a->low) return;
+    if (!INFER__HAS_ADAPTERS || !a->low) return;
     infer__low_finish(job->low, share, worker);
     infer__low_columns(job->c, a->low, j, 0, a->x.rows, r, n);
 }
@@ -127,7 +127,7 @@ static void infer__cpu_matmul(infer__ctx *c, const infer__matmul_args *a) {
     }
     job.n_tasks = n_tasks;
     job.low = &low;
-    if (a->low) infer__low_begin(&low, c, a->low, 0);
+    if (INFER__HAS_ADAPTERS && a->low) infer__low_begin(&low, c, a->low, 0);
     infer__cpu_run(c, n_tasks, work * a->x.rows, infer__matmul_task, &job);
     infer__op_end(c, "matmul", bytes, began);
 }

@@ -46,7 +46,7 @@ static void infer__streams_through(infer_context *c, int slot, const infer__tens
     a.n = c->model->hp.n_streams;
     a.x = *like;
     a.rest = *y;
-    c->ctx.ops->streams(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->streams(&c->ctx, &a);
 }
 
 static infer_result infer__streams_check(const infer_model *m, infer__layer *l, infer_error *err) {
@@ -135,7 +135,7 @@ static void infer__streams_op(infer_context *c, const infer__layer *l, int32_t k
         a.scaled = *scaled;
         a.scale = &l->w[INFER__W_ALTUP_CORRECT_SCALE];
     }
-    c->ctx.ops->streams(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->streams(&c->ctx, &a);
 }
 
 static infer_result infer__predict_check(const infer_model *m, infer__layer *l, infer_error *err) {

@@ -443,7 +443,7 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
         clamp.x = *t[i];
         clamp.scale = 1;
         clamp.clamp = l->clamp_kqv;
-        c->ctx.ops->map(&c->ctx, &clamp);
+        infer__ops_of(&c->ctx)->map(&c->ctx, &clamp);
     }
 }
 
@@ -457,11 +457,11 @@ static void infer__value_norm(infer_context *c, const infer__layer *l, const inf
     a.kind = c->model->hp.norm;
     a.n_groups = l->n_head_kv;
     a.eps = c->model->hp.eps;
-    c->ctx.ops->norm(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &a);
 }
 
 static void infer__rope_run(infer_context *c, const infer__rope_args *a) {
-    if (a) c->ctx.ops->rope(&c->ctx, a);
+    if (a) infer__ops_of(&c->ctx)->rope(&c->ctx, a);
 }
 
 /* From rows [head][query, gate]: write the normed queries to q; *gate is a view of the gates, a row per head. */
@@ -479,7 +479,7 @@ static void infer__query_gated(infer_context *c, const infer__layer *l, const in
     a.kind = c->model->hp.norm;
     a.n_groups = 1;
     a.eps = c->model->hp.eps;
-    c->ctx.ops->norm(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &a);
     *gate = a.x;
     gate->offset += (uint64_t)l->dim_k * sizeof(float);
 }
@@ -525,7 +525,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     store.dim_k = l->dim_k;
     store.dim_v = l->dim_v;
     if (l->kv_from) {
-        if (store.norm_q) c->ctx.ops->norm(&c->ctx, store.norm_q);
+        if (store.norm_q) infer__ops_of(&c->ctx)->norm(&c->ctx, store.norm_q);
         infer__rope_run(c, store.rope_q);
     } else infer__kv_store(&c->ctx, &store);
     infer__trace(c, l->index, "q", &q);
@@ -541,7 +541,7 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.v_cache = store.v_cache;
     at.group = store.group;
     infer__indexer_run(c, l, s, NULL, &at);
-    c->ctx.ops->attention(&c->ctx, &at);
+    infer__ops_of(&c->ctx)->attention(&c->ctx, &at);
     if (l->q_gated) {
         heads.rows = n * l->n_head;
         heads.cols = heads.stride = l->dim_v;

@@ -168,7 +168,7 @@ static void infer__compressed_rotate(infer_context *c, const infer__layer *l, co
     infer__tensor part = infer__columns(t, l->dim_k - l->n_rot, n_head * l->dim_k);
     if (!infer__rope_of(l, &part, n_head, &a)) return; /* the last head has only its rotated part */
     a.back = back;
-    c->ctx.ops->rope(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->rope(&c->ctx, &a);
 }
 
 /* Entries, of this layer or its indexer: slots from `slot` on; first: of what rows hold. */
@@ -190,7 +190,7 @@ static void infer__compressed_entries(infer_context *c, const infer__layer *l, c
     a.norm = &l->w[slot + 3];
     a.eps = c->model->hp.eps;
     infer__rope_of(l, &s->x, 1, &a.rope);
-    c->ctx.ops->compress(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->compress(&c->ctx, &a);
 }
 
 /* rows: what is kept of each position for entries; and the entries that end in this pass. */
@@ -209,7 +209,7 @@ static void infer__compressed_keep(infer_context *c, const infer__layer *l, cons
     store.x = *rows;
     store.rows = &c->cache.bufs[s->part->state[1]];
     store.group = INFER__GROUP_WINDOW;
-    c->ctx.ops->rows_store(&c->ctx, &store);
+    infer__ops_of(&c->ctx)->rows_store(&c->ctx, &store);
     infer__compressed_entries(c, l, s, INFER__W_COMPRESS_KV, s->part->state[2], 0, l->dim_k);
     if (index)
         infer__compressed_entries(c, l, s, INFER__W_COMPRESS_INDEX_KV, s->part->state[3], 2 * each, l->index_of.dim);
@@ -250,7 +250,7 @@ static void infer__compressed_lists(infer_context *c, const infer__layer *l, con
         a.dim = x->dim;
         a.top = x->top;
     }
-    c->ctx.ops->index(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->index(&c->ctx, &a);
 }
 
 /* y = W x of each group of heads. */
@@ -298,7 +298,7 @@ static void infer__mix_compressed(infer_context *c, const infer__layer *l, infer
     norm.kind = c->model->hp.norm;
     norm.n_groups = heads;
     norm.eps = c->model->hp.eps;
-    c->ctx.ops->norm(&c->ctx, &norm);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &norm);
     infer__compressed_rotate(c, l, &t[Q], heads, 0);
     infer__compressed_rotate(c, l, &t[KV], 1, 0);
     infer__trace(c, l->index, "q", &t[Q]);
@@ -326,7 +326,7 @@ static void infer__mix_compressed(infer_context *c, const infer__layer *l, infer
         infer__compressed_keep(c, l, s, &t[ROWS]);
         infer__compressed_lists(c, l, s, &t[LOW], &t[INDEX_Q], &t[INDEX_W], &att);
     } else att.window = l->window;
-    c->ctx.ops->attention(&c->ctx, &att);
+    infer__ops_of(&c->ctx)->attention(&c->ctx, &att);
     infer__compressed_rotate(c, l, &t[Y], heads, 1);
     infer__trace(c, l->index, "attn", &t[Y]);
     infer__compressed_groups(c, l, &t[Y], &t[GROUPS]);

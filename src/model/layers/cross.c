@@ -68,7 +68,7 @@ static void infer__mix_cross(infer_context *c, const infer__layer *l, infer__sub
     a.y = y;
     a.k_cache = &c->cache.bufs[s->part->state[0]];
     a.v_cache = &c->cache.bufs[s->part->state[1]];
-    c->ctx.ops->attention(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->attention(&c->ctx, &a);
     infer__trace(c, l->index, "cross", &y);
     infer__last_product(c, &y, &l->w[INFER__W_CROSS_OUT], NULL, 1, s);
 }

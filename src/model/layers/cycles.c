@@ -56,7 +56,7 @@ static void infer__cycles_run(infer_context *c, const infer__layer *l, infer__su
     } else norm.kind = m->hp.norm;
     norm.x = s->x;
     norm.y = state[l->index && high];
-    c->ctx.ops->norm(&c->ctx, &norm);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &norm);
     infer__copy_rows(c, &state[1], &s->x);
     infer__add_to(c, &state[0], &s->x);
 }

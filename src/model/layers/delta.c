@@ -262,7 +262,7 @@ static void infer__mix_delta(infer_context *c, const infer__layer *l, infer__sub
     conv.silu = 1;
     conv.taps = l->conv_taps;
     conv.state = &c->cache.bufs[s->part->state[0]].buf;
-    c->ctx.ops->conv(&c->ctx, &conv);
+    infer__ops_of(&c->ctx)->conv(&c->ctx, &conv);
     infer__trace(c, l->index, "delta_conv", &conved);
     a.q = infer__columns(&conved, 0, keys);
     a.k = infer__columns(&conved, keys, keys);
@@ -277,7 +277,7 @@ static void infer__mix_delta(infer_context *c, const infer__layer *l, infer__sub
     a.state = d->state;
     a.tiled = d->tiled;
     a.eps = d->kda ? c->model->hp.eps : 1e-6f; /* the published code's, independent of the norms' */
-    c->ctx.ops->delta(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->delta(&c->ctx, &a);
     infer__trace(c, l->index, "delta", &a.y);
     infer__slot_norm(c, l, INFER__W_DELTA_NORM, d->heads, &a.y, &a.y);
     infer__gate(c, d->gate, &z, &a.y);

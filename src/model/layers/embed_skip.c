@@ -12,7 +12,7 @@ static infer_result infer__embed_skip_split(infer_model *m, infer__layer *l, inf
     (void)m;
     (void)err;
     for (i = 0; i < l->n_parts; i++)
-        if (l->parts[i].kind == infer__sublayer_kind_of(INFER__SUBLAYER_EMBED_SKIP))
+        if (l->parts[i].kind->id == INFER__SUBLAYER_EMBED_SKIP)
             l->parts[i].scale = infer__slot_float(l, INFER__W_EMBED_SKIP, 0);
     return INFER_OK;
 }

@@ -20,7 +20,7 @@ static const char *infer__ffn_lacks(const infer__ops *ops, const infer__layer *l
     memset(&a, 0, sizeof a);
     memset(&cut, 0, sizeof cut);
     cut.kind = INFER__STREAMS_CUT;
-    if (l->act_sparse && !ops->supports(INFER__OP_STREAMS, &cut)) return "sparse activation";
+    if (INFER__HAS_SPARSE && l->act_sparse && !ops->supports(INFER__OP_STREAMS, &cut)) return "sparse activation";
     a.kind = l->act == INFER__ACT_SITU ? INFER__ACT_SIGMOID : l->act; /* and map: infer__act_run */
     return ops->supports(INFER__OP_ACT, &a) ? NULL : "activation";
 }
@@ -46,18 +46,18 @@ static infer__act_args infer__act_of(const infer__layer *l, const infer__tensor 
 static void infer__act_run(infer_context *c, const infer__act_args *a) {
     infer__map_args cap;
     if (a->kind != INFER__ACT_SITU) {
-        c->ctx.ops->act(&c->ctx, a);
+        infer__ops_of(&c->ctx)->act(&c->ctx, a);
         return;
     }
     memset(&cap, 0, sizeof cap);
     cap.x = a->y;
     cap.scale = 1;
     cap.cap = a->xielu[1];
-    if (cap.cap > 0) c->ctx.ops->map(&c->ctx, &cap);
+    if (cap.cap > 0) infer__ops_of(&c->ctx)->map(&c->ctx, &cap);
     infer__gate(c, INFER__ACT_SIGMOID, &a->x, &a->y);
     cap.x = a->x;
     cap.cap = a->xielu[0];
-    c->ctx.ops->map(&c->ctx, &cap);
+    infer__ops_of(&c->ctx)->map(&c->ctx, &cap);
     infer__gate(c, INFER__ACT_LINEAR, &a->x, &a->y);
 }
 
@@ -68,7 +68,7 @@ static void infer__act_cut(infer_context *c, const infer__layer *l, const infer_
     a.kind = INFER__STREAMS_CUT;
     a.x = *gate;
     a.cut = l->act_cut;
-    c->ctx.ops->streams(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->streams(&c->ctx, &a);
 }
 
 /* The dense form with any three slots; their biases are the next slots when with_bias. gate may be absent. */
@@ -97,7 +97,7 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
     if (apart) {
         if (has_gate) infer__scale_rows(c, l->ffn_scales[0], &gate);
         infer__scale_rows(c, l->ffn_scales[1], &up);
-        if (l->act_sparse) infer__act_cut(c, l, has_gate ? &gate : &up);
+        if (INFER__HAS_SPARSE && l->act_sparse) infer__act_cut(c, l, has_gate ? &gate : &up);
         infer__act_run(c, &act);
     }
     infer__trace(c, l->index, "ffn_act", &up);
@@ -167,7 +167,7 @@ static void infer__ffn_dense_describe(infer__text_out *o, const infer_model *m, 
     if (l->act_limit > 0)
         infer__text_add(o, "    # %s at most %g, up within %g\n", l->limit_after ? infer__act_name(l->act) : "gate",
                         l->act_limit, l->act_limit);
-    if (l->act_sparse)
+    if (INFER__HAS_SPARSE && l->act_sparse)
         infer__text_add(o, "    # gate becomes max(gate - (its mean + %g deviations), 0)\n", l->act_cut);
     if (l->w[INFER__W_FFN_SUB_NORM].type)
         infer__text_add(o, "    # down reads %s(...) * ffn_sub_norm\n", infer__norm_name(m));

@@ -72,7 +72,7 @@ static void infer__hyper_op(infer_context *c, int32_t kind, const infer__tensor 
         a.offset = &w[1];
         a.scale = &w[2];
     }
-    c->ctx.ops->streams(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->streams(&c->ctx, &a);
 }
 
 /* All streams are x. */
@@ -102,7 +102,7 @@ static void infer__hyper_run(infer_context *c, const infer__layer *l, infer__sub
     norm.kind = m->hp.norm;
     norm.n_groups = 1;
     norm.eps = m->hp.eps;
-    c->ctx.ops->norm(&c->ctx, &norm);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &norm);
     coef = infer__columns(&coef, 0, w[0].rows);
     infer__product(c, &normed, &w[0], NULL, &coef);
     infer__hyper_op(c, INFER__STREAMS_JOIN, &s->x, &streams, &coef, head ? &s->x : &s->out, w);

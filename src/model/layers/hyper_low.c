@@ -60,7 +60,7 @@ static void infer__hyper_low_run(infer_context *c, const infer__layer *l, infer_
     norm.kind = hp->norm;
     norm.n_groups = n;
     norm.eps = hp->eps;
-    c->ctx.ops->norm(&c->ctx, &norm);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &norm);
     infer__product(c, &normed, &w[1], NULL, &low);
     infer__scale_rows(c, 1.0f / (float)n, &low);
     infer__act_rows(c, INFER__ACT_SILU, &low, &low);

@@ -32,6 +32,7 @@ static void infer__indexer_keys(infer__keys *k, infer__layer *l, int latent) {
     const infer__arch *a = k->m->arch;
     infer__indexer *x = &l->index_of;
     int32_t i = l->index;
+    if (!INFER__HAS_INDEX) return;
     if (k->failed || !a->index) return;
     if (l->window) {
         if ((a->flags & INFER__INDEX_SHARED) && i < k->m->hp.n_layer &&
@@ -90,6 +91,7 @@ static infer_result infer__indexer_check(const infer_model *m, const infer__laye
 }
 
 static void infer__indexer_state(infer_model *m, const infer__layer *l, infer__part *p) {
+    if (!INFER__HAS_INDEX) return;
     if (l->index_of.every) {
         p->state[2] = infer__state_add(m, l, INFER__STATE_ROWS, INFER__GROUP_FULL, 1, l->index_of.dim);
         p->state[3] = infer__state_add(m, l, INFER__STATE_VALUES, INFER__GROUP_FULL, 1, l->index_of.dim);
@@ -100,6 +102,7 @@ static void infer__indexer_state(infer_model *m, const infer__layer *l, infer__p
 
 static int infer__indexer_chooses(const infer__layer *l, int32_t pos) {
     const infer__indexer *x = &l->index_of;
+    if (!INFER__HAS_INDEX) return 0;
     if (!x->heads) return 0;
     if (x->every || l->compress.every)
         return infer__rows_before(x->every ? x->every : l->compress.every, pos + 1) > x->top;
@@ -109,6 +112,7 @@ static int infer__indexer_chooses(const infer__layer *l, int32_t pos) {
 static const char *infer__indexer_lacks(const infer__ops *ops, const infer__layer *l) {
     infer__index_args a;
     infer__compress_args entries;
+    if (!INFER__HAS_INDEX) return NULL;
     memset(&a, 0, sizeof a);
     memset(&entries, 0, sizeof entries);
     a.dim = entries.dim = l->index_of.dim;
@@ -121,6 +125,7 @@ static int32_t infer__indexer_sets(const infer__indexer *x) { return x->latent |
 
 static int64_t infer__indexer_list(const infer__layer *l, int32_t cells) {
     const infer__indexer *x = &l->index_of;
+    if (!INFER__HAS_INDEX) return 0;
     if (l->compress.every) { /* entries, and the window's positions */
         const int64_t all = cells / l->compress.every;
         return 1 + (x->heads ? INFER__MIN(all, x->top) : all) + INFER__MIN(l->window, cells);
@@ -132,11 +137,13 @@ static int64_t infer__indexer_list(const infer__layer *l, int32_t cells) {
 /* Queries, the key, weights. */
 static int64_t infer__indexer_cols(const infer__layer *l) {
     const infer__indexer *x = &l->index_of;
+    if (!INFER__HAS_INDEX) return 0;
     return (int64_t)x->heads * x->dim + x->dim + (x->latent ? x->heads : 0);
 }
 
 static void infer__indexer_needs(const infer__layer *l, infer__needs *n) {
     const infer__indexer *x = &l->index_of;
+    if (!INFER__HAS_INDEX) return;
     if (!x->heads) return;
     infer__need_attention(n, x->heads, x->dim, x->dim);
     n->index_sets = INFER__MAX(n->index_sets, infer__indexer_sets(x));
@@ -162,7 +169,7 @@ static infer__rope_args infer__indexer_rope(const infer__layer *l, const infer__
 
 static void infer__indexer_rotate(infer_context *c, const infer__layer *l, const infer__tensor *t, int32_t n_head) {
     const infer__rope_args a = infer__indexer_rope(l, t, n_head);
-    if (a.kind != INFER__ROPE_NONE) c->ctx.ops->rope(&c->ctx, &a);
+    if (a.kind != INFER__ROPE_NONE) infer__ops_of(&c->ctx)->rope(&c->ctx, &a);
 }
 
 /* k of each row, to the cache, and the entries that end in this pass. */
@@ -174,7 +181,7 @@ static void infer__indexer_means(infer_context *c, const infer__layer *l, const 
     store.x = *k;
     store.rows = &c->cache.bufs[s->part->state[2]];
     store.group = INFER__GROUP_FULL;
-    c->ctx.ops->rows_store(&c->ctx, &store);
+    infer__ops_of(&c->ctx)->rows_store(&c->ctx, &store);
     memset(&a, 0, sizeof a);
     a.rows = store.rows;
     a.entries = &c->cache.bufs[s->part->state[3]];
@@ -185,7 +192,7 @@ static void infer__indexer_means(infer_context *c, const infer__layer *l, const 
     a.norm = &l->w[INFER__W_INDEX_K_NORM];
     a.eps = c->model->hp.eps;
     a.rope = infer__indexer_rope(l, k, 1);
-    c->ctx.ops->compress(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->compress(&c->ctx, &a);
 }
 
 /* The key of each row, to the cache. */
@@ -203,7 +210,7 @@ static void infer__indexer_key(infer_context *c, const infer__layer *l, const in
     norm.eps = l->index_of.latent && !l->index_of.last
                    ? 1e-6f
                    : c->model->hp.eps; /* the published code's, independent of the norms' */
-    c->ctx.ops->norm(&c->ctx, &norm);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &norm);
     infer__indexer_rotate(c, l, k, 1);
     memset(&store, 0, sizeof store);
     store.k = *k;
@@ -226,6 +233,7 @@ static void infer__indexer_run(infer_context *c, const infer__layer *l, const in
     infer__tensor k = infer__view(&c->at->work, at + (uint64_t)n * (uint64_t)wide, n, x->dim);
     infer__index_args a;
     int32_t r, some = 0;
+    if (!INFER__HAS_INDEX) return;
     if (!x->heads) return;
     if (x->every) infer__indexer_means(c, l, s, &k);
     else if (!x->shared) infer__indexer_key(c, l, s, &k);
@@ -254,13 +262,14 @@ static void infer__indexer_run(infer_context *c, const infer__layer *l, const in
     a.every = x->every;
     a.sum = x->every > 0;
     a.gives = x->every ? INFER__INDEX_RUNS : INFER__INDEX_POSITIONS;
-    c->ctx.ops->index(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->index(&c->ctx, &a);
 }
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 static void infer__indexer_describe(infer__text_out *o, const infer__layer *l, const char *in) {
     const infer__indexer *x = &l->index_of;
+    if (!INFER__HAS_INDEX) return;
     if (!x->heads) return;
     if (x->shared) infer__text_add(o, "    positions: those that the last indexer before this layer chose\n");
     else if (x->latent)

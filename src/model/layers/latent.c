@@ -194,7 +194,7 @@ static void infer__latent_rotate(infer_context *c, const infer__layer *l, const 
     infer__tensor part = infer__columns(t, first, n_head * dim); /* the last head has only its rotated part */
     if (!infer__rope_of(l, &part, n_head, &a)) return;
     a.dim = dim;
-    c->ctx.ops->rope(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->rope(&c->ctx, &a);
 }
 
 /* The rotated parts of queries, after the latent ones. */
@@ -208,7 +208,7 @@ static void infer__latent_queries(infer_context *c, const infer__layer *l, const
     a.x.stride = l->latent_k;
     a.y.stride = l->dim_k;
     a.kind = INFER__ACT_LINEAR;
-    c->ctx.ops->act(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->act(&c->ctx, &a);
 }
 
 /* y = W x for each head: x and y, whose rows are as long as that, have heads x_step and y_step columns apart; its
@@ -315,7 +315,7 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     att.temp_scale = l->temp_scale;
     att.temp_floor = l->temp_floor;
     infer__indexer_run(c, l, s, &low, &att);
-    c->ctx.ops->attention(&c->ctx, &att);
+    infer__ops_of(&c->ctx)->attention(&c->ctx, &att);
 
     memset(&out, 0, sizeof out);
     out.x_step = out.w_cols = l->latent_rank;

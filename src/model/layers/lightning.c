@@ -71,7 +71,7 @@ static void infer__mix_lightning(infer_context *c, const infer__layer *l, infer_
     memset(&silu, 0, sizeof silu);
     silu.x = silu.y = qkv;
     silu.kind = INFER__ACT_SILU;
-    c->ctx.ops->act(&c->ctx, &silu);
+    infer__ops_of(&c->ctx)->act(&c->ctx, &silu);
     infer__trace(c, l->index, "qkv", &qkv);
     memset(&a, 0, sizeof a);
     a.kind = INFER__DELTA_PLAIN;
@@ -85,7 +85,7 @@ static void infer__mix_lightning(infer_context *c, const infer__layer *l, infer_
     a.dim = d->dim;
     a.state = d->state;
     a.step = 3 * d->dim;
-    c->ctx.ops->delta(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->delta(&c->ctx, &a);
     infer__trace(c, l->index, "delta", &a.y);
     infer__slot_norm(c, l, INFER__W_LIGHTNING_NORM, 1, &a.y, &a.y);
     infer__gate(c, INFER__ACT_SIGMOID, &gate, &a.y);

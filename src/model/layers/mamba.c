@@ -225,7 +225,7 @@ static void infer__mix_mamba(infer_context *c, const infer__layer *l, infer__sub
     conv.silu = 1;
     conv.taps = l->conv_taps;
     conv.state = &c->cache.bufs[s->part->state[0]].buf;
-    c->ctx.ops->conv(&c->ctx, &conv);
+    infer__ops_of(&c->ctx)->conv(&c->ctx, &conv);
     infer__trace(c, l->index, "ssm_conv", &conved);
     memset(&a, 0, sizeof a);
     a.x = a.y = infer__columns(&conved, 0, d->inner);
@@ -248,7 +248,7 @@ static void infer__mix_mamba(infer_context *c, const infer__layer *l, infer__sub
     a.state = d->state;
     a.own_a = d->own_a;
     a.grows = d->grows;
-    c->ctx.ops->ssm(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->ssm(&c->ctx, &a);
     infer__trace(c, l->index, "ssm", &a.y);
     infer__mamba_gate(c, l, &proj, &a.y);
     infer__last_product(c, &a.y, &l->w[INFER__W_SSM_OUT], NULL, 1, s);

@@ -119,7 +119,7 @@ static void infer__ffn_beside(infer_context *c, const infer__layer *l, const inf
     score = infer__view(&c->at->work, at + rows * (uint64_t)out->cols, x->rows, 1);
     infer__product(c, x, scored, NULL, &score);
     infer__gate(c, INFER__ACT_SIGMOID, &score, &s.out);
-    c->ctx.ops->add(&c->ctx, &add);
+    infer__ops_of(&c->ctx)->add(&c->ctx, &add);
 }
 
 /* norm: makes x, which experts read, too; NULL = x exists. */
@@ -151,7 +151,7 @@ static void infer__ffn_route(infer_context *c, const infer__layer *l, const infe
     route.bias = infer__opt(&l->w[INFER__W_MOE_CHOICE_B]);
     route.scales = infer__opt(&l->w[INFER__W_EXPERTS_SCALE]);
     route.table = infer__opt(&l->w[INFER__W_MOE_TABLE]);
-    c->ctx.ops->moe_route(&c->ctx, &route);
+    infer__ops_of(&c->ctx)->moe_route(&c->ctx, &route);
     infer__trace(c, l->index, "ffn_moe_weights", weights);
 }
 
@@ -168,7 +168,7 @@ static void infer__weigh_before(infer_context *c, const infer__tensor *gate, con
     memset(&one, 0, sizeof one);
     one.x = one.y = *weights;
     one.kind = INFER__ACT_SIGMOID;
-    c->ctx.ops->act(&c->ctx, &one);
+    infer__ops_of(&c->ctx)->act(&c->ctx, &one);
     infer__scale_rows(c, 2, weights);
 }
 
@@ -190,7 +190,7 @@ static void infer__ffn_groups(infer_context *c, const infer__layer *l, const inf
     infer__experts(c, l, INFER__W_GROUP_GATE, -1, x, &gate, ids, NULL);
     infer__act_run(c, &act);
     infer__experts(c, l, INFER__W_GROUP_DOWN, -1, &up, &add.x, ids, weights);
-    c->ctx.ops->add(&c->ctx, &add);
+    infer__ops_of(&c->ctx)->add(&c->ctx, &add);
 }
 
 static void infer__ffn_moe(infer_context *c, const infer__layer *l, infer__sublayer *s) {
@@ -266,7 +266,7 @@ static void infer__ffn_moe_dense(infer_context *c, const infer__layer *l, infer_
     memset(&map, 0, sizeof map);
     map.x = s->out;
     map.scale = l->ffn_times;
-    if (map.scale != 1) c->ctx.ops->map(&c->ctx, &map);
+    if (map.scale != 1) infer__ops_of(&c->ctx)->map(&c->ctx, &map);
     infer__sublayer_add(c, s);
 }
 

@@ -27,6 +27,10 @@ static void infer__nextn_keys(infer__keys *k, infer__hparams *hp) {
     int32_t i;
     if (k->failed) return;
     k->failed = 1;
+    if (!INFER__HAS_DRAFTS) {
+        infer__left_out(k->err, "mtp: drafts", "INFER_NO_DRAFTS");
+        return;
+    }
     infer__format(name, sizeof name, "blk.%d.nextn.eh_proj.weight", (int)hp->n_layer);
     if (blocks == 0 || !infer__gguf_tensor_find(k->g, name)) {
         infer__error(k->err, INFER_ERR_UNSUPPORTED, "mtp: the file has no block that predicts further tokens");
@@ -59,9 +63,10 @@ static void infer__nextn_keys(infer__keys *k, infer__hparams *hp) {
 static void infer__nextn_parts(infer_model *m, infer__layer *l) {
     infer__part was[INFER__MAX_PARTS];
     const int32_t n = l->n_parts;
+    if (!INFER__HAS_DRAFTS) return;
     memcpy(was, l->parts, sizeof was);
     l->n_parts = 0;
-    infer__part_stream(m, l, INFER__SUBLAYER_NEXTN);
+    infer__part_stream(m, l, &INFER__KIND_NEXTN);
     INFER__ASSERT(n < INFER__MAX_PARTS);
     memcpy(&l->parts[1], was, (size_t)n * sizeof *was);
     l->n_parts = n + 1;

@@ -106,7 +106,7 @@ static const char *infer__ngrams_lacks(const infer__ops *ops, const infer__layer
 static void infer__ngram_rows(infer_context *c, const infer_step *st, int32_t base, int32_t at, int32_t count) {
     const infer__ngrams *g = &c->model->hp.ngrams;
     int32_t *row, i, j, e, id, end;
-    if (!g->size) return;
+    if (!INFER__HAS_NGRAMS || !g->size) return;
     row = c->row_looked + (int64_t)(c->ctx.pass.n_rows - count) * g->heads;
     for (i = at; i < at + count; i++) {
         uint64_t hash = 0;
@@ -145,7 +145,7 @@ static void infer__ngrams_run(infer_context *c, const infer__layer *l, infer__su
     embed.table = &c->model->w[INFER__W_PER_LAYER_EMBD];
     embed.looked = 1;
     embed.scale = 1;
-    c->ctx.ops->embed(&c->ctx, &embed);
+    infer__ops_of(&c->ctx)->embed(&c->ctx, &embed);
     infer__trace(c, l->index, "ngrams", &e);
     infer__product(c, &e, &l->w[INFER__W_NGRAM_KEY], NULL, &t[0]);
     infer__product(c, &e, &l->w[INFER__W_NGRAM_VALUE], NULL, &v);
@@ -157,7 +157,7 @@ static void infer__ngrams_run(infer_context *c, const infer__layer *l, infer__su
     keyed.x = v;
     keyed.rest = t[0];
     keyed.base = t[1];
-    c->ctx.ops->streams(&c->ctx, &keyed);
+    infer__ops_of(&c->ctx)->streams(&c->ctx, &keyed);
     infer__ngrams_norm(c, l, INFER__W_NGRAM_CONV_NORM, &t[0], &t[1]);
     memset(&conv, 0, sizeof conv);
     conv.x = t[1];
@@ -167,7 +167,7 @@ static void infer__ngrams_run(infer_context *c, const infer__layer *l, infer__su
     conv.taps = g->taps;
     conv.apart = g->size;
     conv.state = &c->cache.bufs[s->part->state[0]].buf;
-    c->ctx.ops->conv(&c->ctx, &conv);
+    infer__ops_of(&c->ctx)->conv(&c->ctx, &conv);
     infer__add_to(c, &t[2], &t[0]);
     infer__add_to(c, &t[0], &streams);
     infer__trace(c, l->index, "ngrams_out", &t[0]);

@@ -50,7 +50,7 @@ static void infer__inputs_run(infer_context *c, const infer__layer *l, infer__su
     e.table = &m->w[INFER__W_PER_LAYER_EMBD];
     e.scale = sqrtf((float)m->hp.n_per_layer);
     e.pad = 1;
-    c->ctx.ops->embed(&c->ctx, &e);
+    infer__ops_of(&c->ctx)->embed(&c->ctx, &e);
     infer__product(c, &s->x, &m->w[INFER__W_PER_LAYER_PROJ], NULL, &p);
     infer__scale_rows(c, 1.0f / sqrtf((float)m->hp.n_embd), &p);
     memset(&norm, 0, sizeof norm);
@@ -59,7 +59,7 @@ static void infer__inputs_run(infer_context *c, const infer__layer *l, infer__su
     norm.kind = m->hp.norm;
     norm.n_groups = m->hp.n_layer;
     norm.eps = m->hp.eps;
-    c->ctx.ops->norm(&c->ctx, &norm);
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &norm);
     infer__add_to(c, &p, &y);
     infer__scale_rows(c, 0.70710678f, &y);
     infer__trace(c, l->index, "inputs", &y);
@@ -97,7 +97,7 @@ static void infer__input_to(infer_context *c, const infer__layer *l, const infer
     act.x = act.y = g;
     act.up = in;
     act.kind = l->act;
-    c->ctx.ops->act(&c->ctx, &act);
+    infer__ops_of(&c->ctx)->act(&c->ctx, &act);
     infer__product(c, &g, &l->w[INFER__W_INPUT_PROJ], NULL, out);
 }
 
@@ -121,7 +121,7 @@ static infer_result infer__out_scale_split(infer_model *m, infer__layer *l, infe
     (void)m;
     (void)err;
     for (i = 0; i < l->n_parts; i++)
-        if (l->parts[i].kind == infer__sublayer_kind_of(INFER__SUBLAYER_OUT_SCALE))
+        if (l->parts[i].kind->id == INFER__SUBLAYER_OUT_SCALE)
             l->parts[i].scale = infer__slot_float(l, INFER__W_EMBED_SKIP, l->parts[i].scale);
     return INFER_OK;
 }

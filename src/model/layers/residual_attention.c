@@ -40,7 +40,7 @@ static void infer__res_run(infer_context *c, const infer__layer *l, infer__subla
     a.base = s->out;
     a.scale = p->norm < 0 ? &m->w[INFER__W_OUT_RES_SCORE] : &l->w[p->post];
     a.cut = m->hp.eps;
-    c->ctx.ops->streams(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->streams(&c->ctx, &a);
     if (p->norm < 0) {
         infer__copy_rows(c, &s->out, &s->x);
         return;

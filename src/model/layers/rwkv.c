@@ -26,7 +26,7 @@ static void infer__time_keys(infer__keys *k, infer__layer *l) {
     const int32_t width = k->m->hp.n_embd, shifts = k->m->hp.norm == INFER__NORM_LAYER ? 2 : 1;
     infer__wkv *s = &l->wkv;
     int32_t i;
-    s->seven = k->m->arch->mixer_else == INFER__SUBLAYER_TIME_MIX_7;
+    s->seven = k->m->arch->mixer_else->id == INFER__SUBLAYER_TIME_MIX_7;
     names = both[s->seven];
     s->dim = infer__key_int(k, "wkv.head_size", 1, INFER__MAX_WKV_DIM, 0, 1);
     infer__key_int(k, "token_shift_count", shifts, shifts, shifts, 0);
@@ -162,7 +162,7 @@ static void infer__mixture(infer_context *c, const infer__sublayer *s, infer__we
     a.w = &taps;
     a.taps = 2;
     a.state = &c->cache.bufs[s->part->state[0]].buf;
-    c->ctx.ops->conv(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->conv(&c->ctx, &a);
 }
 
 /* y = act(x w) w' + bias, w' being the slot after w's. */
@@ -193,7 +193,7 @@ static void infer__time_begin(infer_context *c, const infer__layer *l, infer__su
 /* The recurrence; its result is normed by heads. The epsilon is the published code's. */
 static void infer__time_step(infer_context *c, const infer__layer *l, const infer__wkv_args *a) {
     infer__norm_args norm;
-    c->ctx.ops->wkv(&c->ctx, a);
+    infer__ops_of(&c->ctx)->wkv(&c->ctx, a);
     infer__trace(c, l->index, "wkv", &a->y);
     memset(&norm, 0, sizeof norm);
     norm.x = norm.y = a->y;
@@ -202,7 +202,7 @@ static void infer__time_step(infer_context *c, const infer__layer *l, const infe
     norm.kind = INFER__NORM_LAYER;
     norm.n_groups = a->heads;
     norm.eps = 64e-5f;
-    if (norm.weight->type) c->ctx.ops->norm(&c->ctx, &norm);
+    if (norm.weight->type) infer__ops_of(&c->ctx)->norm(&c->ctx, &norm);
 }
 
 /* y = x w + the slot after. */

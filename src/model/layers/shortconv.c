@@ -64,7 +64,7 @@ static void infer__mix_shortconv(infer_context *c, const infer__layer *l, infer_
     conv.w = &l->w[INFER__W_SHORTCONV_TAPS];
     conv.taps = l->conv_taps;
     conv.state = &c->cache.bufs[s->part->state[0]].buf;
-    c->ctx.ops->conv(&c->ctx, &conv);
+    infer__ops_of(&c->ctx)->conv(&c->ctx, &conv);
     infer__trace(c, l->index, "conv", &y);
     infer__last_product(c, &y, &l->w[INFER__W_SHORTCONV_OUT], NULL, 1, s);
 }

@@ -54,6 +54,7 @@ static void infer__switch_keys(infer__keys *k, infer__hparams *hp) {
 static void infer__switch_set(infer_model *m, infer__layer *l, int first, int step, int n, int a) {
     infer__hparams *hp = &m->hp;
     int i;
+    if (!INFER__HAS_SWITCH) return;
     if (!hp->switches.n) return;
     for (i = 0; i < n; i++) {
         infer__weight *w = &l->w[first + i * step];
@@ -64,6 +65,7 @@ static void infer__switch_set(infer_model *m, infer__layer *l, int first, int st
 
 static void infer__switch_needs(const infer_model *m, const infer__layer *l, int a, int n, infer__needs *needs) {
     int i;
+    if (!INFER__HAS_SWITCH) return;
     if (!m->hp.switches.n) return;
     infer__need_cols(needs, m->hp.switches.rank);
     for (i = 0; i < 2 * n; i++) infer__need_experts(needs, &l->w[a + i], m->hp.switches.n + 1, 1, 0);
@@ -71,6 +73,7 @@ static void infer__switch_needs(const infer_model *m, const infer__layer *l, int
 
 static void infer__switch_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, int slot,
                                    const char *names) {
+    if (!INFER__HAS_SWITCH) return;
     if (l->w[slot].low)
         infer__text_add(o, "    # %s: W x + B A x of rank %d, one of %d by the tokens before\n", names,
                         (int)m->hp.switches.rank, (int)m->hp.switches.n + 1);
@@ -97,6 +100,7 @@ static void infer__switch_rows(infer_context *c, const infer_step *st, int32_t b
     infer__pass *p = &c->ctx.pass;
     infer__switch_count seen = { 0, 0, 0 };
     int32_t i;
+    if (!INFER__HAS_SWITCH) return;
     if (!s->n) return;
     infer__switch_see(&seen, s, st->session->tokens, base);
     infer__switch_see(&seen, s, st->tokens, at);
@@ -113,8 +117,9 @@ static void infer__switch_rows(infer_context *c, const infer_step *st, int32_t b
 /* To where the layers find them. */
 static void infer__switch_begin(infer_context *c, int32_t rows) {
     const infer__tensor ids = infer__pass_kept(c, rows, 0, rows, 1);
+    if (!INFER__HAS_SWITCH) return;
     if (c->model->hp.switches.n)
-        c->ctx.ops->upload(&c->ctx, ids.buf, ids.offset, c->row_switch, (uint64_t)rows * sizeof(int32_t));
+        infer__ops_of(&c->ctx)->upload(&c->ctx, ids.buf, ids.offset, c->row_switch, (uint64_t)rows * sizeof(int32_t));
 }
 
 /* y += B A x, with the rows' pairs. */
@@ -124,6 +129,7 @@ static void infer__switch_add(infer_context *c, const infer__tensor *x, const in
     const infer__tensor low = infer__pass_kept(c, rows, 1, rows, rank);
     const infer__tensor more = infer__pass_kept(c, rows, 1 + (int64_t)rank, rows, y->cols);
     infer__moe_matmul_args a;
+    if (!INFER__HAS_SWITCH) return;
     memset(&a, 0, sizeof a);
     a.ids = infer__pass_kept(c, rows, 0, rows, 1);
     a.n_used = 1;

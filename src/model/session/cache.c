@@ -146,6 +146,11 @@ static int32_t infer__cache_need(const infer_context *c, const infer_session *s,
     return most > 0 ? (int32_t)most : 0;
 }
 
+static void infer__page_waited(infer_context *c, int32_t place) {
+    infer__enter(c, place);
+    infer__ops_of(&c->ctx)->sync(&c->ctx);
+}
+
 /* Copy a shared page in all slots of its group, and wait for it: if the device failed later, in the pass, the copy
  * would be lost, and the session has already released the original page. */
 static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t from) {
@@ -156,13 +161,13 @@ static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t fr
     for (i = 0; i < m->n_states; i++) {
         infer__buf *b = &c->cache.bufs[i].buf;
         if (m->states[i].group != g) continue;
-        if (at >= 0 && at != infer__state_place(m, i)) infer__enter(c, at)->sync(&c->ctx);
+        if (at >= 0 && at != infer__state_place(m, i)) infer__page_waited(c, at);
         at = infer__state_place(m, i);
         n = infer__page_bytes(c->plan.kv_type, &m->states[i]);
         ops = infer__state_ops(c, i);
         ops->copy_bytes(&c->ctx, b, (uint64_t)to * n, b, (uint64_t)from * n, n);
     }
-    if (at >= 0) infer__enter(c, at)->sync(&c->ctx);
+    if (at >= 0) infer__page_waited(c, at);
 }
 
 static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, int32_t n) {

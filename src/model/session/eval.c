@@ -220,14 +220,14 @@ enum { INFER__SLICE_ROWS = 16 }; /* of a pass in slices, at least */
 /* Maximum rows of the next pass: in slices, as many as a layer can process in a quarter of one. */
 static int32_t infer__pass_rows(const infer_context *c, const infer_session *s) {
     double rows = INFER__SLICE_ROWS;
-    if (!(c->slice > 0) || !c->places[INFER__ON_CPU].ops || infer__session_whole(s)) return c->plan.batch;
+    if (!(c->slice > 0) || !c->places[INFER__ON_CPU].used || infer__session_whole(s)) return c->plan.batch;
     if (c->row_seconds > 0) rows = INFER__MAX(rows, c->slice / 4 / c->row_seconds);
     return (int32_t)INFER__MIN(rows, (double)c->plan.batch);
 }
 
 static infer_result infer__pass_run(infer_context *c, infer_error *err) {
     double began;
-    if (c->places[INFER__ON_CPU].ops) { /* weights are read where the file is mapped */
+    if (c->places[INFER__ON_CPU].used) { /* weights are read where the file is mapped */
         infer_result r = infer__gguf_whole(&c->model->gguf, err);
         if (r != INFER_OK) return r;
     }

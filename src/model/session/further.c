@@ -211,12 +211,12 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
         n = INFER__MIN(to + 1 - at, c->plan.batch);
         if (!infer__pass_ahead(c, s, tokens, at, n)) return -1;
         infer__enter(c, l->place);
-        c->at->ops->begin(&c->ctx);
+        infer__ops_of(&c->ctx)->begin(&c->ctx);
         if (!infer__further_reads(c, s, k, at, n, reads, INFER__MAX(from, 1))) return -1;
         x = infer__further_pass(c, k);
         xn = infer__view(&c->at->xn, 0, n, m->hp.n_embd);
         infer__further_norm(c, k, &x, &xn);
-        c->at->ops->sync(&c->ctx);
+        infer__ops_of(&c->ctx)->sync(&c->ctx);
         if (!infer__ok(&c->ctx)) return -1;
         memcpy(gives + (size_t)(at - from) * width,
                infer__further_rows(m->hp.predicts & INFER__PREDICTS_BARE ? &x : &xn),
@@ -225,7 +225,7 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
     xn = infer__view(&c->at->xn, (uint64_t)(n - 1) * width, 1, m->hp.n_embd);
     logits = infer__view(&c->at->work, 0, 1, m->hp.n_vocab);
     infer__product(c, &xn, head ? head : &m->w[INFER__W_OUTPUT], NULL, &logits);
-    c->at->ops->sync(&c->ctx);
+    infer__ops_of(&c->ctx)->sync(&c->ctx);
     if (!infer__ok(&c->ctx)) return -1;
     return infer__sample_greedy(infer__further_rows(&logits), m->hp.n_vocab, &best, NULL) ? -1 : best;
 }

@@ -45,18 +45,19 @@ static void infer__results_largest(infer_context *c, const infer__tensor *logits
     a.y = infer__view(b, 0, logits->rows, 2 * n);
     a.scratch = infer__view(b, b->bytes / sizeof(float) - c->plan.top_scratch, 1, (int32_t)c->plan.top_scratch);
     a.k = n;
-    c->at->ops->top(&c->ctx, &a);
+    infer__ops_of(&c->ctx)->top(&c->ctx, &a);
 }
 
 static void infer__results_one(infer_context *c, infer_session *s, int32_t row, int32_t stride, int32_t n) {
     uint64_t each = sizeof *s->top;
-    c->at->ops->download(&c->ctx, &c->at->top,
+    infer__ops_of(&c->ctx)->download(&c->ctx, &c->at->top,
                                               (uint64_t)row * (uint64_t)stride * each, s->top, (uint64_t)n * each);
 }
 
 /* How many of the largest the pass computes for each of its rows. */
 static int32_t infer__results_most(const infer_context *c) {
     int32_t i, most = 0;
+    if (!INFER__HAS_GPU) return 0;
     for (i = 0; i < c->ctx.pass.n_out; i++) most = INFER__MAX(most, c->out_top[i]);
     return most;
 }
@@ -64,13 +65,14 @@ static int32_t infer__results_most(const infer_context *c) {
 static void infer__results_top(infer_context *c, int32_t rows) {
     int32_t most = infer__results_most(c);
     infer__tensor logits;
-    if (most == 0) return;
+    if (!INFER__HAS_GPU || most == 0) return;
     logits = infer__view(&c->at->work, 0, rows, c->model->hp.n_vocab);
     infer__results_largest(c, &logits, most);
 }
 
 static void infer__results_fetch(infer_context *c) {
     int32_t i, most = infer__results_most(c);
+    if (!INFER__HAS_GPU) return;
     for (i = 0; i < c->ctx.pass.n_out; i++)
         if (c->out_top[i]) infer__results_one(c, infer__results_session(c, i), i, most, c->out_top[i]);
 }
@@ -88,6 +90,7 @@ static int infer__results_finite(const infer_context *c) {
 
 static void infer__results_keep(infer_context *c) {
     int32_t i;
+    if (!INFER__HAS_GPU) return;
     for (i = 0; i < c->ctx.pass.n_out; i++) {
         infer_session *s = infer__results_session(c, i);
         if (!c->out_top[i]) continue;
@@ -113,7 +116,7 @@ static int infer__results_reserve(infer_session *s, int32_t n) {
 static void infer__results_drop(infer_session *s) {
     infer_context *c = s->context;
     int32_t i;
-    if (!s->kept_row) return;
+    if (!INFER__HAS_GPU || !s->kept_row) return;
     s->kept_row = s->n_top = 0;
     for (i = 0; c->kept[i] != s; i++) {}
     c->kept[i] = c->kept[--c->n_kept];
@@ -126,7 +129,7 @@ static void infer__results_begin(infer_context *c) {
 }
 
 static infer_result infer__results_end(infer_context *c, infer_error *err) {
-    c->at->ops->sync(&c->ctx);
+    infer__ops_of(&c->ctx)->sync(&c->ctx);
     if (infer__ok(&c->ctx)) return INFER_OK;
     return infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
 }
@@ -135,9 +138,9 @@ static infer_result infer__results_bring(infer_session *s, infer_error *err) {
     infer_context *c = s->context;
     uint64_t bytes = (uint64_t)c->model->hp.n_vocab * sizeof(float);
     infer_result r;
-    if (!s->kept_row) return INFER_OK;
+    if (!INFER__HAS_GPU || !s->kept_row) return INFER_OK;
     infer__results_begin(c);
-    c->at->ops->download(&c->ctx, &c->at->work,
+    infer__ops_of(&c->ctx)->download(&c->ctx, &c->at->work,
                                               (uint64_t)(s->kept_row - 1) * bytes, s->logits, bytes);
     r = infer__results_end(c, err);
     if (r == INFER_OK) infer__results_drop(s);
@@ -149,7 +152,7 @@ static infer_result infer__results_best(infer_session *s, int32_t n, infer_error
     int32_t vocab = c->model->hp.n_vocab;
     infer__tensor row;
     infer_result r;
-    if (n <= s->n_top) return INFER_OK;
+    if (!INFER__HAS_GPU || n <= s->n_top) return INFER_OK;
     if (!infer__results_reserve(s, n)) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d logits", (int)n);
     s->n_top = 0; /* the old ones are overwritten */
     infer__results_begin(c);

@@ -66,8 +66,9 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
         s->pages[g] = (int32_t *)infer__calloc(mem, (uint64_t)c->plan.max_pages, sizeof(int32_t));
         for (i = 0; s->pages[g] && i < c->plan.max_pages; i++) s->pages[g][i] = -1;
     }
-    if (m->hp.n_predict) s->further = (float *)infer__calloc(mem, infer__further_floats(&m->hp), sizeof(float));
-    if (!s->tokens || (m->hp.n_predict && !s->further) || !s->pages[0] || !s->pages[1] ||
+    if (INFER__HAS_DRAFTS && m->hp.n_predict)
+        s->further = (float *)infer__calloc(mem, infer__further_floats(&m->hp), sizeof(float));
+    if (!s->tokens || (INFER__HAS_DRAFTS && m->hp.n_predict && !s->further) || !s->pages[0] || !s->pages[1] ||
         !infer__rows_reserve(mem, &s->logits, &s->logits_cap, !m->hp.encoder, m->hp.n_vocab)) {
         infer__session_free(s);
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a session of %d positions", (int)cap);

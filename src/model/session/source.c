@@ -43,13 +43,13 @@ static infer_result infer__source_begin(infer_session *s, const infer_token *tok
 }
 
 static infer_result infer__source_set(infer_session *s, const infer_token *tokens, int32_t n, infer_error *err) {
-    infer_result r = infer__source_begin(s, tokens, n, err);
-    return r ? r : infer__eval_steps(s->context, &s->source->step, 1, err);
+    infer_result r = INFER__HAS_SOURCE ? infer__source_begin(s, tokens, n, err) : INFER_OK;
+    return r || !INFER__HAS_SOURCE ? r : infer__eval_steps(s->context, &s->source->step, 1, err);
 }
 
 static infer_result infer__source_fork(infer_session *to, const infer_session *from) {
     infer_result r;
-    if (!from->source) return INFER_OK;
+    if (!INFER__HAS_SOURCE || !from->source) return INFER_OK;
     r = infer__session_fork(&to->source, from->source, &to->error);
     return r ? r : infer__source_make(to, &to->error);
 }
@@ -58,8 +58,8 @@ static infer_result infer__session_encode(infer_session *s, const infer_token *t
     infer_error e;
     infer_result r;
     infer__error_clear(&e);
-    if (s->source && s->source->paused) r = infer__session_slice(s->source, s->until, &e);
-    else if (!s->context->model->hp.n_enc)
+    if (INFER__HAS_SOURCE && s->source && s->source->paused) r = infer__session_slice(s->source, s->until, &e);
+    else if (!INFER__HAS_SOURCE || !s->context->model->hp.n_enc)
         r = infer__error(&e, INFER_ERR_UNSUPPORTED, "architecture \"%s\" has no encoder beside a decoder",
                          s->context->model->arch->name);
     else if (!tokens || n < 1)

@@ -90,7 +90,7 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     s->saved_to = session->saved_to;
     s->saved_n = session->saved_n;
     memcpy(s->tokens, session->tokens, (size_t)session->n * sizeof *s->tokens);
-    if (s->further) infer__further_fork(s, session);
+    if (INFER__HAS_DRAFTS && s->further) infer__further_fork(s, session);
     infer__cache_share(session->context, s, session);
     infer__cells_share(session->context, s, session);
     r = infer__adapters_fork(s, session) ? infer__source_fork(s, session)
@@ -435,7 +435,7 @@ static infer_result infer__state_apply(infer_session *s, const infer__state_imag
                                  image->spare, 0);
     }
     for (i = 0; i < INFER__PLACES; i++)
-        if (infer__enter(c, i)) c->at->ops->sync(&c->ctx);
+        if (infer__enter(c, i)) infer__ops_of(&c->ctx)->sync(&c->ctx);
     if (infer__ok(&c->ctx)) return INFER_OK;
     infer__cells_cut(c, s, 0); /* a device failed: the old state is lost */
     infer__cache_cut(c, s, 0);

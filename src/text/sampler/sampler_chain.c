@@ -57,6 +57,52 @@ static infer_result infer__run_grammar(infer_sampler *s, const infer_stage *st, 
                         "first stage");
 }
 
+/* A copy of biases in order of tokens, one per token: those of equal tokens are added. */
+static infer_result infer__open_bias(infer_sampler *s, int32_t index, const infer_stage *from, infer_error *err) {
+    infer_stage *st = &s->stages[index];
+    infer_bias *b;
+    int32_t i, j, m = 0;
+    if (from->n == 0) return INFER_OK;
+    st->bias = b = (infer_bias *)infer__calloc(s->mem, (uint64_t)from->n, sizeof *b);
+    if (!b) return infer__error(err, INFER_ERR_MEMORY, "sampler: no memory for %d biases", (int)from->n);
+    memcpy(b, from->bias, (size_t)from->n * sizeof *b);
+    for (i = from->n / 2, j = from->n; j > 1;) { /* heap sort by token */
+        int32_t root, child;
+        infer_bias x;
+        if (i > 0) x = b[--i];
+        else { x = b[--j]; b[j] = b[0]; }
+        for (root = i; (child = 2 * root + 1) < j; root = child) {
+            if (child + 1 < j && b[child + 1].token > b[child].token) child++;
+            if (b[child].token <= x.token) break;
+            b[root] = b[child];
+        }
+        b[root] = x;
+    }
+    for (i = 0; i < from->n; i++) {
+        if (m > 0 && b[m - 1].token == b[i].token) infer__bias_add(&b[m - 1].bias, &b[i].bias);
+        else b[m++] = b[i];
+    }
+    st->n = m;
+    return INFER_OK;
+}
+
+static infer_result infer__open_dry(infer_sampler *s, int32_t index, const infer_stage *from, infer_error *err) {
+    if (from->p[0] == 0 || !(from->p[1] >= 1.0f) || from->p[3] == 0) return INFER_OK;
+    return infer__dry_open(&s->states[index].dry, s->mem, s->tokenizer, from->text, err);
+}
+
+static infer_result infer__open_grammar(infer_sampler *s, int32_t index, const infer_stage *from, infer_error *err) {
+    if (s->matcher) return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d]: a second grammar", (int)index);
+    return infer__matcher_open(&s->matcher, from->grammar, err);
+}
+
+static infer_result infer__open_infill(infer_sampler *s, int32_t index, const infer_stage *from, infer_error *err) {
+    (void)index;
+    (void)from;
+    if (!s->pieces) s->pieces = (char *)infer__alloc(s->mem, INFER__INFILL_BEST * INFER__INFILL_TEXT);
+    return s->pieces ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "sampler: no memory for texts");
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------- */
 
 enum {
@@ -71,45 +117,59 @@ typedef struct infer__stage_kind {
     int32_t n_p;       /* parameters used; each must be in lo..hi */
     float lo[4], hi[4];
     infer_result (*run)(infer_sampler *s, const infer_stage *st, infer_error *err);
+    /* What stage `index` keeps, from the caller's; NULL = nothing. */
+    infer_result (*open)(infer_sampler *s, int32_t index, const infer_stage *from, infer_error *err);
 } infer__stage_kind;
 
 #define INFER__BIG 3e38f
+#if defined(INFER_ONLY_SAMPLERS)
+#  define INFER__STAGE(name, ...) INFER__IF(INFER_SAMPLER_##name, {__VA_ARGS__},)
+#else
+#  define INFER__STAGE(name, ...) {__VA_ARGS__},
+#endif
 static const infer__stage_kind INFER__STAGES[] = {
-    /* kind, names, flags, last n, parameters, least, most, run */
-    { INFER_STAGE_GREEDY, "greedy", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_greedy },
-    { INFER_STAGE_TEMPERATURE, "plain-temperature", 0, -1, 1, { -INFER__BIG, 0, 0, 0 }, { INFER__BIG, 0, 0, 0 },
-      infer__run_temperature },
-    { INFER_STAGE_TOP_K, "top-k", 0, -1, 1, { 0, 0, 0, 0 }, { INFER__BIG, 0, 0, 0 }, infer__run_top_k },
-    { INFER_STAGE_TOP_P, "top-p nucleus", 0, -1, 1, { 0, 0, 0, 0 }, { 1, 0, 0, 0 }, infer__run_top_p },
-    { INFER_STAGE_MIN_P, "min-p", 0, -1, 1, { 0, 0, 0, 0 }, { 1, 0, 0, 0 }, infer__run_min_p },
-    { INFER_STAGE_PENALTY, "penalty penalties", 0, 0, 4, { -1, 0, -INFER__BIG, -INFER__BIG },
-      { INFER__BIG, INFER__BIG, INFER__BIG, INFER__BIG }, infer__run_penalty },
-    { INFER_STAGE_CUSTOM, "custom", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_custom },
-    { INFER_STAGE_DYNAMIC_TEMPERATURE, "temperature temp", 0, -1, 3, { -INFER__BIG, 0, 0, 0 },
-      { INFER__BIG, INFER__BIG, 100, 0 }, infer__run_dynamic_temperature },
-    { INFER_STAGE_TYPICAL, "typical typ typ-p typical-p", 0, -1, 1, { 0, 0, 0, 0 }, { 1, 0, 0, 0 },
-      infer__run_typical },
-    { INFER_STAGE_TOP_N_SIGMA, "top-n-sigma", 0, -1, 1, { -1, 0, 0, 0 }, { INFER__BIG, 0, 0, 0 },
-      infer__run_top_n_sigma },
-    { INFER_STAGE_XTC, "xtc", 0, -1, 2, { 0, 0, 0, 0 }, { 1, INFER__BIG, 0, 0 }, infer__run_xtc },
-    { INFER_STAGE_MIROSTAT, "mirostat", INFER__STAGE_LAST, -1, 3, { 0, 0, 0, 0 }, { 1000, 1000, 65536, 0 },
-      infer__run_mirostat },
-    { INFER_STAGE_MIROSTAT_2, "mirostat-2", INFER__STAGE_LAST, -1, 2, { 0, 0, 0, 0 }, { 1000, 1000, 0, 0 },
-      infer__run_mirostat_2 },
-    { INFER_STAGE_DRY, "dry", 0, 3, 4, { -INFER__BIG, 0, 0, -1 },
-      { INFER__BIG, INFER__BIG, INFER__BIG, INFER__BIG }, infer__run_dry },
-    { INFER_STAGE_ADAPTIVE_P, "adaptive-p", INFER__STAGE_LAST, -1, 2, { -1, 0, 0, 0 }, { 1, 1, 0, 0 },
-      infer__run_adaptive_p },
-    { INFER_STAGE_INFILL, "infill", INFER__STAGE_VOCABULARY, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
-      infer__run_infill },
-    { INFER_STAGE_LOGIT_BIAS, "logit-bias", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_bias },
-    { INFER_STAGE_GRAMMAR, "grammar", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, infer__run_grammar },
+    /* the name as in INFER_SAMPLER_NAME, kind, names, flags, last n, parameters, least, most, run, open */
+    INFER__STAGE(greedy, INFER_STAGE_GREEDY, "greedy", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
+                 infer__run_greedy, NULL)
+    INFER__STAGE(temperature, INFER_STAGE_TEMPERATURE, "plain-temperature", 0, -1, 1, { -INFER__BIG, 0, 0, 0 },
+                 { INFER__BIG, 0, 0, 0 }, infer__run_temperature, NULL)
+    INFER__STAGE(top_k, INFER_STAGE_TOP_K, "top-k", 0, -1, 1, { 0, 0, 0, 0 }, { INFER__BIG, 0, 0, 0 },
+                 infer__run_top_k, NULL)
+    INFER__STAGE(top_p, INFER_STAGE_TOP_P, "top-p nucleus", 0, -1, 1, { 0, 0, 0, 0 }, { 1, 0, 0, 0 },
+                 infer__run_top_p, NULL)
+    INFER__STAGE(min_p, INFER_STAGE_MIN_P, "min-p", 0, -1, 1, { 0, 0, 0, 0 }, { 1, 0, 0, 0 }, infer__run_min_p, NULL)
+    INFER__STAGE(penalty, INFER_STAGE_PENALTY, "penalty penalties", 0, 0, 4, { -1, 0, -INFER__BIG, -INFER__BIG },
+                 { INFER__BIG, INFER__BIG, INFER__BIG, INFER__BIG }, infer__run_penalty, NULL)
+    INFER__STAGE(custom, INFER_STAGE_CUSTOM, "custom", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
+                 infer__run_custom, NULL)
+    INFER__STAGE(dynamic_temperature, INFER_STAGE_DYNAMIC_TEMPERATURE, "temperature temp", 0, -1, 3,
+                 { -INFER__BIG, 0, 0, 0 }, { INFER__BIG, INFER__BIG, 100, 0 }, infer__run_dynamic_temperature, NULL)
+    INFER__STAGE(typical, INFER_STAGE_TYPICAL, "typical typ typ-p typical-p", 0, -1, 1, { 0, 0, 0, 0 },
+                 { 1, 0, 0, 0 }, infer__run_typical, NULL)
+    INFER__STAGE(top_n_sigma, INFER_STAGE_TOP_N_SIGMA, "top-n-sigma", 0, -1, 1, { -1, 0, 0, 0 },
+                 { INFER__BIG, 0, 0, 0 }, infer__run_top_n_sigma, NULL)
+    INFER__STAGE(xtc, INFER_STAGE_XTC, "xtc", 0, -1, 2, { 0, 0, 0, 0 }, { 1, INFER__BIG, 0, 0 }, infer__run_xtc, NULL)
+    INFER__STAGE(mirostat, INFER_STAGE_MIROSTAT, "mirostat", INFER__STAGE_LAST, -1, 3, { 0, 0, 0, 0 },
+                 { 1000, 1000, 65536, 0 }, infer__run_mirostat, NULL)
+    INFER__STAGE(mirostat_2, INFER_STAGE_MIROSTAT_2, "mirostat-2", INFER__STAGE_LAST, -1, 2, { 0, 0, 0, 0 },
+                 { 1000, 1000, 0, 0 }, infer__run_mirostat_2, NULL)
+    INFER__STAGE(dry, INFER_STAGE_DRY, "dry", 0, 3, 4, { -INFER__BIG, 0, 0, -1 },
+                 { INFER__BIG, INFER__BIG, INFER__BIG, INFER__BIG }, infer__run_dry, infer__open_dry)
+    INFER__STAGE(adaptive_p, INFER_STAGE_ADAPTIVE_P, "adaptive-p", INFER__STAGE_LAST, -1, 2, { -1, 0, 0, 0 },
+                 { 1, 1, 0, 0 }, infer__run_adaptive_p, NULL)
+    INFER__STAGE(infill, INFER_STAGE_INFILL, "infill", INFER__STAGE_VOCABULARY, -1, 0, { 0, 0, 0, 0 },
+                 { 0, 0, 0, 0 }, infer__run_infill, infer__open_infill)
+    INFER__STAGE(logit_bias, INFER_STAGE_LOGIT_BIAS, "logit-bias", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
+                 infer__run_bias, infer__open_bias)
+    INFER__STAGE(grammar, INFER_STAGE_GRAMMAR, "grammar", 0, -1, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
+                 infer__run_grammar, infer__open_grammar)
+    { 0, NULL, 0, 0, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, NULL, NULL }
 };
 
 static const infer__stage_kind *infer__stage_find(int32_t kind) {
-    size_t i;
-    for (i = 0; i < INFER__COUNT(INFER__STAGES); i++) if (INFER__STAGES[i].kind == kind) return &INFER__STAGES[i];
-    return NULL;
+    const infer__stage_kind *row = INFER__STAGES;
+    while (row->names && row->kind != kind) row++;
+    return row->names ? row : NULL;
 }
 
 /* Does s[0..n) equal the first name in names, except for - and _? */
@@ -125,11 +185,11 @@ static int infer__stage_is(const char *names, const char *s, size_t n) {
 
 /* 0 = no stage has this name. */
 static int32_t infer__stage_named(const char *name, size_t n) {
-    size_t i;
-    for (i = 0; i < INFER__COUNT(INFER__STAGES); i++) {
-        const char *s = INFER__STAGES[i].names;
+    const infer__stage_kind *row;
+    for (row = INFER__STAGES; row->names; row++) {
+        const char *s = row->names;
         for (; *s; s += strcspn(s, " "), s += *s == ' ')
-            if (infer__stage_is(s, name, n)) return INFER__STAGES[i].kind;
+            if (infer__stage_is(s, name, n)) return row->kind;
     }
     return 0;
 }
@@ -172,8 +232,8 @@ static infer_result infer__stage_check(const infer_stage *st, int32_t index, int
     char name[24];
     int32_t i;
     if (!kind)
-        return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d]: there is no stage kind %d", (int)index,
-                            (int)st->kind);
+        return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d]: there is no stage kind %d" INFER__OR_SAMPLERS,
+                            (int)index, (int)st->kind);
     infer__format(name, sizeof name, "%.*s", (int)strcspn(kind->names, " "), kind->names);
     for (i = 0; i < kind->n_p; i++) {
         float p = st->p[i];
@@ -187,34 +247,6 @@ static infer_result infer__stage_check(const infer_stage *st, int32_t index, int
     if ((kind->flags & INFER__STAGE_LAST) && index != n_stages - 1)
         return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d] (%s) must be the last stage", (int)index, name);
     return infer__stage_check_rest(kind, st, index, t, err);
-}
-
-/* A copy of biases in order of tokens, one per token: those of equal tokens are added. */
-static infer_result infer__copy_biases(infer_sampler *s, infer_stage *st, const infer_stage *from, infer_error *err) {
-    infer_bias *b;
-    int32_t i, j, m = 0;
-    if (from->n == 0) return INFER_OK;
-    st->bias = b = (infer_bias *)infer__calloc(s->mem, (uint64_t)from->n, sizeof *b);
-    if (!b) return infer__error(err, INFER_ERR_MEMORY, "sampler: no memory for %d biases", (int)from->n);
-    memcpy(b, from->bias, (size_t)from->n * sizeof *b);
-    for (i = from->n / 2, j = from->n; j > 1;) { /* heap sort by token */
-        int32_t root, child;
-        infer_bias x;
-        if (i > 0) x = b[--i];
-        else { x = b[--j]; b[j] = b[0]; }
-        for (root = i; (child = 2 * root + 1) < j; root = child) {
-            if (child + 1 < j && b[child + 1].token > b[child].token) child++;
-            if (b[child].token <= x.token) break;
-            b[root] = b[child];
-        }
-        b[root] = x;
-    }
-    for (i = 0; i < from->n; i++) {
-        if (m > 0 && b[m - 1].token == b[i].token) infer__bias_add(&b[m - 1].bias, &b[i].bias);
-        else b[m++] = b[i];
-    }
-    st->n = m;
-    return INFER_OK;
 }
 
 static infer_result infer__copy_text(infer_sampler *s, infer_stage *st, const char *text, infer_error *err) {
@@ -243,17 +275,7 @@ static infer_result infer__sampler_copy_stage(infer_sampler *s, int32_t i, const
         s->max_history = INFER__MAX(s->max_history, k);
     }
     if (from->text) r = infer__copy_text(s, st, from->text, err);
-    if (r == INFER_OK && st->kind == INFER_STAGE_LOGIT_BIAS) r = infer__copy_biases(s, st, from, err);
-    if (r == INFER_OK && st->kind == INFER_STAGE_DRY && st->p[0] != 0 && st->p[1] >= 1.0f && st->p[3] != 0)
-        r = infer__dry_open(&s->states[i].dry, s->mem, s->tokenizer, from->text, err);
-    if (r == INFER_OK && st->kind == INFER_STAGE_GRAMMAR) {
-        if (s->matcher) return infer__error(err, INFER_ERR_ARGUMENT, "stages[%d]: a second grammar", (int)i);
-        r = infer__matcher_open(&s->matcher, st->grammar, err);
-    }
-    if (r == INFER_OK && st->kind == INFER_STAGE_INFILL && !s->pieces) {
-        s->pieces = (char *)infer__alloc(s->mem, INFER__INFILL_BEST * INFER__INFILL_TEXT);
-        if (!s->pieces) r = infer__error(err, INFER_ERR_MEMORY, "sampler: no memory for texts");
-    }
+    if (r == INFER_OK && kind->open) r = kind->open(s, i, from, err);
     return r;
 }
 
@@ -494,3 +516,4 @@ static infer_result infer__sampler_remember(infer_sampler *s, infer_token token,
 }
 
 #undef INFER__BIG
+#undef INFER__STAGE

@@ -13,7 +13,7 @@
 /* 1 when no text becomes this token by spelling it. */
 static int infer__lexicon_never(const infer__vocab *v, int32_t t) {
     if (!(v->flags[t] & INFER__TOKEN_NEVER_TEXT)) return 0;
-    return !(v->kind == INFER__VOCAB_RWKV && infer__vocab_is(v, t, "<s>", 3));
+    return !(infer__vocab_kind(v, INFER__VOCAB_RWKV) && infer__vocab_is(v, t, "<s>", 3));
 }
 
 /* What of tokens from .. to - 1 goes into the trie, 0 bytes for those that do not; RWKV's are unescaped. */
@@ -22,7 +22,7 @@ static void infer__lexicon_texts(infer__lexicon_opening *o, const infer__vocab *
     for (t = from; t < to; t++) {
         infer__str *s = &o->texts[t];
         *s = v->text[t];
-        if (v->kind == INFER__VOCAB_RWKV) {
+        if (infer__vocab_kind(v, INFER__VOCAB_RWKV)) {
             s->s = o->at;
             s->n = infer__vocab_unescape(&v->text[t], o->at, (size_t)v->text[t].n);
             o->at += s->n;
@@ -39,7 +39,7 @@ static infer_result infer__lexicon_begin(infer__lexicon_opening *o, infer__lexic
     memset(x, 0, sizeof *x);
     memset(o, 0, sizeof *o);
     o->texts = (infer__str *)infer__alloc(v->mem, (uint64_t)v->n * sizeof *o->texts);
-    for (t = 0; v->kind == INFER__VOCAB_RWKV && t < v->n; t++) bytes += v->text[t].n;
+    for (t = 0; infer__vocab_kind(v, INFER__VOCAB_RWKV) && t < v->n; t++) bytes += v->text[t].n;
     o->room = o->at = (char *)infer__alloc(v->mem, bytes);
     if (o->texts && o->room) return INFER_OK;
     return infer__error(err, INFER_ERR_MEMORY, "out of memory for a trie of %d tokens", (int)v->n);
@@ -68,7 +68,7 @@ static infer_result infer__lexicon_step(infer__lexicon_opening *o, infer__lexico
     if (r == INFER_OK) r = infer__trie_step(&o->trie, &x->trie, v->mem, budget, err);
     if (r != INFER_OK) return r;
     infer__lexicon_end(o, v->mem);
-    return v->kind == INFER__VOCAB_UGM ? infer__ugm_open(x, v, g, err) : INFER_OK;
+    return infer__vocab_kind(v, INFER__VOCAB_UGM) ? infer__ugm_open(x, v, g, err) : INFER_OK;
 }
 
 static void infer__lexicon_end(infer__lexicon_opening *o, infer__mem *mem) {

@@ -202,55 +202,62 @@ static const char INFER__DIGITS = 1; /* as a rule: \d, not \p{N} */
 #define INFER__MARKS(r) {infer__split_marks, &INFER__MARKS_##r}
 #define INFER__AT(r) {infer__split_at, &INFER__AT_##r}
 
-static const infer__pretokenizer INFER__PRETOKENIZERS[] = {
-    {"default", 0, {INFER__RUN(DEFAULT), INFER__GPT2, INFER__RUN(N), INFER__RUN(012)}},
-    {"gpt-2 phi-2 jina-es jina-de gigachat a.x-4.0 mellum modern-bert exaone4 mpt olmo jais trillion granite-docling", 0,
-     {INFER__GPT2}},
-    {"jina-v1-en roberta-bpe", INFER__PRE_PAIRS_APART, {INFER__GPT2}},
-    {"jina-v2-es jina-v2-de", INFER__PRE_MASK_LSTRIP, {INFER__GPT2}},
-    {"jina-v2-code", INFER__PRE_MASK_LSTRIP | INFER__PRE_PAIRS_APART, {INFER__GPT2}},
-    {"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
-     INFER__PRE_IGNORE_MERGES | INFER__PRE_ADD_BOS, {INFER__WORDS(LLAMA3)}},
-    {"dbrx smaug-bpe chatglm-bpe", 0, {INFER__WORDS(LLAMA3)}},
-    {"glm4 glm5", INFER__PRE_IGNORE_MERGES, {INFER__WORDS(LLAMA3)}},
-    {"jais-2", 0, {INFER__WORDS(LLAMA3), {infer__split_white_512, NULL}}},
-    {"qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2 bailingmoe bailingmoe2 llada-moe", 0,
-     {INFER__WORDS(QWEN2)}},
-    {"qwen35", 0, {INFER__WORDS(QWEN35)}},
-    {"seed-coder", 0, {INFER__WORDS(SEED)}},
-    {"ufakzeka", 0, {INFER__WORDS(UFAK)}},
-    {"laguna", 0, {INFER__RUN(LINES), INFER__WORDS(QWEN2)}},
-    {"minicpm5", INFER__PRE_IGNORE_MERGES, {INFER__RUN(N3), INFER__WORDS(MINICPM5)}},
-    {"exaone-moe", 0, {INFER__WORDS(EXAONE)}},
-    {"tekken", INFER__PRE_IGNORE_MERGES | INFER__PRE_ADD_BOS, {INFER__WORDS(TEKKEN)}},
-    {"gpt-4o llama4 kanana2 talkie minimax-m2", 0, {INFER__WORDS(O200K)}},
-    {"granite-embed-multi-97m", INFER__PRE_IGNORE_MERGES, {INFER__WORDS(O200K)}},
-    {"tiny_aya cohere2moe", 0,
+#if defined(INFER_ONLY_PRETOKENIZERS)
+#  define INFER__PRE(name, ...) INFER__IF(INFER_PRETOKENIZER_##name, {__VA_ARGS__},)
+#else
+#  define INFER__PRE(name, ...) {__VA_ARGS__},
+#endif
+static const infer__pretokenizer INFER__PRETOKENIZERS[] = { /* the first name as in INFER_PRETOKENIZER_NAME, the row */
+    INFER__PRE(default, "default", 0, {INFER__RUN(DEFAULT), INFER__GPT2, INFER__RUN(N), INFER__RUN(012)})
+    INFER__PRE(gpt_2, "gpt-2 phi-2 jina-es jina-de gigachat a.x-4.0 mellum modern-bert exaone4 mpt olmo jais trillion granite-docling", 0,
+     {INFER__GPT2})
+    INFER__PRE(jina_v1_en, "jina-v1-en roberta-bpe", INFER__PRE_PAIRS_APART, {INFER__GPT2})
+    INFER__PRE(jina_v2_es, "jina-v2-es jina-v2-de", INFER__PRE_MASK_LSTRIP, {INFER__GPT2})
+    INFER__PRE(jina_v2_code, "jina-v2-code", INFER__PRE_MASK_LSTRIP | INFER__PRE_PAIRS_APART, {INFER__GPT2})
+    INFER__PRE(llama3, "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
+     INFER__PRE_IGNORE_MERGES | INFER__PRE_ADD_BOS, {INFER__WORDS(LLAMA3)})
+    INFER__PRE(dbrx, "dbrx smaug-bpe chatglm-bpe", 0, {INFER__WORDS(LLAMA3)})
+    INFER__PRE(glm4, "glm4 glm5", INFER__PRE_IGNORE_MERGES, {INFER__WORDS(LLAMA3)})
+    INFER__PRE(jais_2, "jais-2", 0, {INFER__WORDS(LLAMA3), {infer__split_white_512, NULL}})
+    INFER__PRE(qwen2, "qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2 bailingmoe bailingmoe2 llada-moe", 0,
+     {INFER__WORDS(QWEN2)})
+    INFER__PRE(qwen35, "qwen35", 0, {INFER__WORDS(QWEN35)})
+    INFER__PRE(seed_coder, "seed-coder", 0, {INFER__WORDS(SEED)})
+    INFER__PRE(ufakzeka, "ufakzeka", 0, {INFER__WORDS(UFAK)})
+    INFER__PRE(laguna, "laguna", 0, {INFER__RUN(LINES), INFER__WORDS(QWEN2)})
+    INFER__PRE(minicpm5, "minicpm5", INFER__PRE_IGNORE_MERGES, {INFER__RUN(N3), INFER__WORDS(MINICPM5)})
+    INFER__PRE(exaone_moe, "exaone-moe", 0, {INFER__WORDS(EXAONE)})
+    INFER__PRE(tekken, "tekken", INFER__PRE_IGNORE_MERGES | INFER__PRE_ADD_BOS, {INFER__WORDS(TEKKEN)})
+    INFER__PRE(gpt_4o, "gpt-4o llama4 kanana2 talkie minimax-m2", 0, {INFER__WORDS(O200K)})
+    INFER__PRE(granite_embed_multi_97m, "granite-embed-multi-97m", INFER__PRE_IGNORE_MERGES, {INFER__WORDS(O200K)})
+    INFER__PRE(tiny_aya, "tiny_aya cohere2moe", 0,
      {{infer__split_numbers, NULL}, {infer__split_head, &INFER__DIGITS}, {infer__split_threes, &INFER__DIGITS},
-      INFER__WORDS(O200K)}},
-    {"kimi-k2", 0, {INFER__WORDS(KIMI)}},
-    {"youtu", INFER__PRE_IGNORE_MERGES,
-     {INFER__RUN(HANGUL), INFER__RUN(YOUTU), INFER__RUN(BOPOMOFO), INFER__RUN(KANA), INFER__WORDS(YOUTU)}},
-    {"deepseek-llm", 0,
+      INFER__WORDS(O200K)})
+    INFER__PRE(kimi_k2, "kimi-k2", 0, {INFER__WORDS(KIMI)})
+    INFER__PRE(youtu, "youtu", INFER__PRE_IGNORE_MERGES,
+     {INFER__RUN(HANGUL), INFER__RUN(YOUTU), INFER__RUN(BOPOMOFO), INFER__RUN(KANA), INFER__WORDS(YOUTU)})
+    INFER__PRE(deepseek_llm, "deepseek-llm", 0,
      {INFER__RUN(LINE_END), INFER__RUN(LETTERS), INFER__RUN(MARKS), {infer__split_end_space, NULL}, INFER__RUN(CJK),
-      INFER__RUN(N)}},
-    {"deepseek-coder", 0,
-     {INFER__RUN(LINE_END), INFER__RUN(WHITE_L), INFER__RUN(WHITE_P), INFER__RUN(CJK), INFER__RUN(N1)}},
-    {"deepseek-v3 hunyuan-dense joyai-llm hy_v4", 0, {INFER__RUN(N3), INFER__RUN(KANA), INFER__MARKS(DEEPSEEK)}},
-    {"spark2_5", 0, {INFER__RUN(N1), INFER__RUN(KANA), INFER__MARKS(SPARK)}},
-    {"afmoe", 0,
-     {INFER__RUN(N), {infer__split_head, NULL}, {infer__split_threes, NULL}, INFER__RUN(AFMOE), INFER__MARKS(DEEPSEEK)}},
-    {"falcon", 0, {INFER__RUN(FALCON), INFER__GPT2, INFER__RUN(012)}},
-    {"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", 0, {INFER__RUN(N1), INFER__GPT2}},
-    {"poro-chat bloom gpt3-finnish", 0, {INFER__RUN(BLOOM)}},
-    {"viking", 0, {INFER__RUN(BLOOM), INFER__RUN(N1)}},
-    {"superbpe", 0, {INFER__RUN(N), {infer__split_before_threes, NULL}, {infer__split_threes, &INFER__DIGITS}}},
-    {"chameleon", INFER__PRE_ADD_BOS,
-     {INFER__AT(SENTINEL), INFER__AT(IMAGE), INFER__AT(INDENT), INFER__RUN(N1), INFER__RUN(CHAMELEON), INFER__GPT2}},
-    {"gemma4 granite-embed-multi-311m", INFER__PRE_MARKED | INFER__PRE_LINES | INFER__PRE_ALWAYS_BOS, {INFER__RUN(LINES)}},
-    {"sarvam-moe", INFER__PRE_MARKED, {INFER__RUN(LINES)}},
-    {"whitespace", INFER__PRE_UTF8 | INFER__PRE_DROP_SPACE, {INFER__RUN(SPACE)}}
+      INFER__RUN(N)})
+    INFER__PRE(deepseek_coder, "deepseek-coder", 0,
+     {INFER__RUN(LINE_END), INFER__RUN(WHITE_L), INFER__RUN(WHITE_P), INFER__RUN(CJK), INFER__RUN(N1)})
+    INFER__PRE(deepseek_v3, "deepseek-v3 hunyuan-dense joyai-llm hy_v4", 0, {INFER__RUN(N3), INFER__RUN(KANA), INFER__MARKS(DEEPSEEK)})
+    INFER__PRE(spark2_5, "spark2_5", 0, {INFER__RUN(N1), INFER__RUN(KANA), INFER__MARKS(SPARK)})
+    INFER__PRE(afmoe, "afmoe", 0,
+     {INFER__RUN(N), {infer__split_head, NULL}, {infer__split_threes, NULL}, INFER__RUN(AFMOE), INFER__MARKS(DEEPSEEK)})
+    INFER__PRE(falcon, "falcon", 0, {INFER__RUN(FALCON), INFER__GPT2, INFER__RUN(012)})
+    INFER__PRE(starcoder, "starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", 0, {INFER__RUN(N1), INFER__GPT2})
+    INFER__PRE(poro_chat, "poro-chat bloom gpt3-finnish", 0, {INFER__RUN(BLOOM)})
+    INFER__PRE(viking, "viking", 0, {INFER__RUN(BLOOM), INFER__RUN(N1)})
+    INFER__PRE(superbpe, "superbpe", 0, {INFER__RUN(N), {infer__split_before_threes, NULL}, {infer__split_threes, &INFER__DIGITS}})
+    INFER__PRE(chameleon, "chameleon", INFER__PRE_ADD_BOS,
+     {INFER__AT(SENTINEL), INFER__AT(IMAGE), INFER__AT(INDENT), INFER__RUN(N1), INFER__RUN(CHAMELEON), INFER__GPT2})
+    INFER__PRE(gemma4, "gemma4 granite-embed-multi-311m", INFER__PRE_MARKED | INFER__PRE_LINES | INFER__PRE_ALWAYS_BOS, {INFER__RUN(LINES)})
+    INFER__PRE(sarvam_moe, "sarvam-moe", INFER__PRE_MARKED, {INFER__RUN(LINES)})
+    INFER__PRE(whitespace, "whitespace", INFER__PRE_UTF8 | INFER__PRE_DROP_SPACE, {INFER__RUN(SPACE)})
+    {NULL, 0, {{NULL, NULL}}}
 };
+#undef INFER__PRE
 #undef INFER__GPT2
 #undef INFER__RUN
 #undef INFER__WORDS
@@ -260,12 +267,12 @@ static const infer__pretokenizer INFER__PRETOKENIZERS[] = {
 #undef INFER__NO_RANGES
 
 static const infer__pretokenizer *infer__pretokenizer_find(const char *name, size_t n) {
-    size_t i;
-    for (i = 0; i < INFER__COUNT(INFER__PRETOKENIZERS); i++) {
-        const char *p = INFER__PRETOKENIZERS[i].names;
+    const infer__pretokenizer *row;
+    for (row = INFER__PRETOKENIZERS; row->names; row++) {
+        const char *p = row->names;
         while (*p) {
             size_t len = strcspn(p, " ");
-            if (len == n && memcmp(p, name, n) == 0) return &INFER__PRETOKENIZERS[i];
+            if (len == n && memcmp(p, name, n) == 0) return row;
             p += len + (p[len] == ' ');
         }
     }

@@ -74,7 +74,8 @@ static infer_result infer__structure_open(uint8_t **out, infer__mem *mem, const 
     for (i = 0; i < v->n_marked; i++) {
         int32_t token = v->marked[i];
         size_t n = infer__vocab_piece(v, token, 0, piece, sizeof piece);
-        if (v->kind == INFER__VOCAB_RWKV && (v->flags[token] & INFER_TOKEN_CONTROL)) infer__structure_set(*out, token);
+        if (infer__vocab_kind(v, INFER__VOCAB_RWKV) && (v->flags[token] & INFER_TOKEN_CONTROL))
+            infer__structure_set(*out, token);
         if (!infer__structure_may(v, token)) infer__structure_set(infer__structure_others(*out, v), token);
         else if (n <= sizeof piece && infer__structure_barred_form(piece, n)) infer__structure_set(*out, token);
     }
@@ -106,7 +107,7 @@ static void infer__structure_scan(uint8_t *bits, const infer__vocab *v, const ch
 /* s[0..n) as the vocabulary spells ordinary text: its length, out has 3 n bytes. */
 static size_t infer__structure_spelled(const infer__vocab *v, const char *s, size_t n, char *out) {
     size_t i, len = 0;
-    int bytes = v->kind == INFER__VOCAB_BPE && v->form == INFER__FORM_BYTES;
+    int bytes = infer__vocab_kind(v, INFER__VOCAB_BPE) && v->form == INFER__FORM_BYTES;
     for (i = 0; i < n; i++) {
         if (bytes) len += infer__utf8_put(infer__byte_to_char((uint8_t)s[i]), out + len);
         else if (s[i] == ' ') len += infer__utf8_put(0x2581, out + len);

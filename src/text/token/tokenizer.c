@@ -45,7 +45,7 @@ static infer_result infer__tokenizer_choose(infer__tokenizer *t, const infer__re
         infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre is missing: give the pre-tokenizer's name, or "
                       "allow the default one");
     } else if (!pre) {
-        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre '%.*s' is unknown",
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.pre '%.*s' is unknown" INFER__OR_PRETOKENIZERS,
                       (int)INFER__MIN(name.n, 40), name.s);
     } else if ((pre->flags & INFER__PRE_DROP_SPACE) &&
                infer__gguf_bool(g, "tokenizer.ggml.normalizer.lowercase", &lowercase, NULL) != 0 && lowercase) {
@@ -84,12 +84,12 @@ enum { /* infer__tokenizer_opening.stage */
 static infer_result infer__tokenizer_next(infer__tokenizer_opening *x, const infer__report *report,
                                           const infer__gguf *g, infer_error *err) {
     infer__tokenizer *t = x->t;
-    if (t->vocab.kind == INFER__VOCAB_BPE) {
+    if (infer__vocab_kind(&t->vocab, INFER__VOCAB_BPE)) {
         x->stage = INFER__TOKENIZER_JOINS;
         return infer__tokenizer_choose(t, report, g, &x->options, err);
     }
     x->stage = INFER__TOKENIZER_LEXICON;
-    return t->vocab.kind >= INFER__VOCAB_WPM ? infer__lexicon_begin(&x->lexicon, &t->lexicon, &t->vocab, err)
+    return infer__vocab_has_lexicon(&t->vocab) ? infer__lexicon_begin(&x->lexicon, &t->lexicon, &t->vocab, err)
                                              : INFER_OK;
 }
 
@@ -114,8 +114,9 @@ static void infer__tokenizer_finish(infer__tokenizer_opening *x, const infer__re
         infer__format(t->why_not, sizeof t->why_not, "the file has no vocabulary (tokenizer.ggml.model is %s)",
                       model.n ? "none" : "missing");
     } else if (t->vocab.kind == INFER__VOCAB_OTHER) {
-        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported",
-                      (int)INFER__MIN(model.n, 40), model.s);
+        infer__format(t->why_not, sizeof t->why_not,
+                      "tokenizer.ggml.model '%.*s' is not supported" INFER__OR_TOKENIZERS, (int)INFER__MIN(model.n, 40),
+                      model.s);
     }
     infer__vocab_keys_check(&t->vocab, g, report, x->options.allow_unknown, t->why_not, sizeof t->why_not);
     if (t->vocab.add_bos < 0) t->vocab.add_bos = 0;
@@ -131,14 +132,15 @@ static infer_result infer__tokenizer_step(infer__tokenizer_opening *x, infer__to
         if (r == INFER_OK) r = infer__tokenizer_next(x, report, g, err);
         if (r != INFER_OK) return r;
     }
-    if (x->stage == INFER__TOKENIZER_JOINS) {
+    if (infer__vocab_kind(&t->vocab, INFER__VOCAB_BPE) && x->stage == INFER__TOKENIZER_JOINS) {
         if (!infer__tokenizer_joins(x, budget)) return INFER_MORE;
         x->stage = INFER__TOKENIZER_MERGES;
         if (t->pre) r = infer__merges_begin(&x->merges, &t->merges, &t->vocab, g, err);
     }
-    if (r == INFER_OK && x->stage == INFER__TOKENIZER_MERGES && t->pre)
+    if (r == INFER_OK && infer__vocab_kind(&t->vocab, INFER__VOCAB_BPE) && x->stage == INFER__TOKENIZER_MERGES &&
+        t->pre)
         r = infer__merges_step(&x->merges, &t->merges, &t->vocab, report, budget, err);
-    if (r == INFER_OK && t->vocab.kind >= INFER__VOCAB_WPM)
+    if (r == INFER_OK && infer__vocab_has_lexicon(&t->vocab))
         r = infer__lexicon_step(&x->lexicon, &t->lexicon, &t->vocab, report, g, budget, err);
     if (r != INFER_OK) return r;
     infer__tokenizer_finish(x, report, g);
@@ -196,18 +198,18 @@ static int infer__tokenize_plain(const infer__tokenizer *t, infer__token_work *w
     const int inside = w->inside;
     w->inside = 0;
     if (n == 0) return 1;
-    switch (v->kind) {
-    case INFER__VOCAB_SPM: return infer__spm_tokenize(v, w, s, n, v->add_space_prefix && !inside, sink);
-    case INFER__VOCAB_WPM: return infer__wpm_tokenize(v, &t->lexicon, w, s, n, sink);
-    case INFER__VOCAB_UGM: return infer__ugm_tokenize(v, &t->lexicon, w, s, n, sink);
-    case INFER__VOCAB_RWKV: return infer__rwkv_tokenize(v, &t->lexicon, w, s, n, sink);
-    case INFER__VOCAB_PLAMO2: return infer__plamo2_tokenize(v, &t->lexicon, w, s, n, sink);
-    default: return infer__bpe_tokenize(v, &t->merges, t->pre, w, s, n, sink);
-    }
+    if (infer__vocab_kind(v, INFER__VOCAB_SPM))
+        return infer__spm_tokenize(v, w, s, n, v->add_space_prefix && !inside, sink);
+    if (infer__vocab_kind(v, INFER__VOCAB_BPE)) return infer__bpe_tokenize(v, &t->merges, t->pre, w, s, n, sink);
+    if (infer__vocab_kind(v, INFER__VOCAB_WPM)) return infer__wpm_tokenize(v, &t->lexicon, w, s, n, sink);
+    if (infer__vocab_kind(v, INFER__VOCAB_UGM)) return infer__ugm_tokenize(v, &t->lexicon, w, s, n, sink);
+    if (infer__vocab_kind(v, INFER__VOCAB_RWKV)) return infer__rwkv_tokenize(v, &t->lexicon, w, s, n, sink);
+    if (infer__vocab_kind(v, INFER__VOCAB_PLAMO2)) return infer__plamo2_tokenize(v, &t->lexicon, w, s, n, sink);
+    return 1; /* not reached: others have a reason why they cannot tokenize */
 }
 
 static infer_token infer__tokenizer_end(const infer__vocab *v) {
-    if (v->kind == INFER__VOCAB_WPM && v->add_sep) return v->special[INFER_SPECIAL_SEP];
+    if (infer__vocab_kind(v, INFER__VOCAB_WPM) && v->add_sep) return v->special[INFER_SPECIAL_SEP];
     return v->add_eos ? v->special[INFER_SPECIAL_EOS] : -1;
 }
 
@@ -320,7 +322,7 @@ static infer_result infer__detokenize(const infer__tokenizer *t, const infer_tok
         }
     }
     *len = infer__pieces(v, tokens, n, flags, out, cap);
-    if (v->kind != INFER__VOCAB_WPM || *len == 0) return INFER_OK;
+    if (!infer__vocab_kind(v, INFER__VOCAB_WPM) || *len == 0) return INFER_OK;
     text = (char *)infer__alloc(t->mem, *len); /* WordPiece puts a space before every word: some are taken out again */
     if (!text) {
         i = *len;

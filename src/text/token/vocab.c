@@ -22,19 +22,25 @@ typedef struct infer__vocab_model {
     const char *name; /* tokenizer.ggml.model */
     int8_t kind, bos, eos, unk, sep, pad, mask, add_bos, add_eos, add_sep, add_space_prefix;
 } infer__vocab_model;
+#if defined(INFER_ONLY_TOKENIZERS)
+#  define INFER__VOCAB_MODEL(name, ...) INFER__IF(INFER_TOKENIZER_##name, {#name, __VA_ARGS__},)
+#else
+#  define INFER__VOCAB_MODEL(name, ...) {#name, __VA_ARGS__},
+#endif
 static const infer__vocab_model INFER__VOCAB_MODELS[] = {
-    {"llama",    INFER__VOCAB_SPM,    1,   2,  0,   -1,  -1, -1,  1,  0, 0, 1},
-    {"gpt2",     INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0},
-    {"gemma4",   INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0},
-    {"whitespace", INFER__VOCAB_BPE,  -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0},
-    {"bert",     INFER__VOCAB_WPM,    101, -1, 100, 102, 0,  103, 1,  0, 1, 0},
-    {"t5",       INFER__VOCAB_UGM,    -1,  1,  2,   -1,  0,  -1,  0,  1, 0, 0},
-    {"rwkv",     INFER__VOCAB_RWKV,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0},
-    {"plamo2",   INFER__VOCAB_PLAMO2, 1,   2,  0,   -1,  3,  -1,  0,  0, 0, 0},
+    INFER__VOCAB_MODEL(llama, INFER__VOCAB_SPM,    1,   2,  0,   -1,  -1, -1,  1,  0, 0, 1)
+    INFER__VOCAB_MODEL(gpt2, INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0)
+    INFER__VOCAB_MODEL(gemma4, INFER__VOCAB_BPE,    -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0)
+    INFER__VOCAB_MODEL(whitespace, INFER__VOCAB_BPE,  -1,  -1, -1,  -1,  -1, -1,  -1, 0, 0, 0)
+    INFER__VOCAB_MODEL(bert, INFER__VOCAB_WPM,    101, -1, 100, 102, 0,  103, 1,  0, 1, 0)
+    INFER__VOCAB_MODEL(t5, INFER__VOCAB_UGM,    -1,  1,  2,   -1,  0,  -1,  0,  1, 0, 0)
+    INFER__VOCAB_MODEL(rwkv, INFER__VOCAB_RWKV,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0)
+    INFER__VOCAB_MODEL(plamo2, INFER__VOCAB_PLAMO2, 1,   2,  0,   -1,  3,  -1,  0,  0, 0, 0)
     {"none",     INFER__VOCAB_NONE,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0},
     {"no_vocab", INFER__VOCAB_NONE,   -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0},
     {"",         INFER__VOCAB_OTHER,  -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0} /* any other: cannot tokenize */
 };
+#undef INFER__VOCAB_MODEL
 
 /* Ids specified by keys. The second row of a kind is an older name of the key. */
 static const struct { const char *key; int which; } INFER__SPECIAL_KEYS[] = {
@@ -255,7 +261,8 @@ static int32_t infer__vocab_mark(infer__vocab *v, int32_t from, int32_t to) {
     for (t = from; t < to; t++) {
         int kinds = infer__vocab_mark_kinds(v, t);
         if (!kinds || v->text[t].n == 0) continue;
-        if (v->kind == INFER__VOCAB_RWKV && memchr(v->text[t].s, '\\', (size_t)v->text[t].n)) continue; /* escaped */
+        if (infer__vocab_kind(v, INFER__VOCAB_RWKV) && memchr(v->text[t].s, '\\', (size_t)v->text[t].n))
+            continue; /* escaped */
         if (v->text[t].n > INFER__MARKED_LONGEST) {
             too_long += kinds != INFER_TOKEN_NORMAL;
             continue;
@@ -379,8 +386,8 @@ static size_t infer__vocab_unescape(const infer__str *t, char *out, size_t cap) 
 static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t skip, char *out, size_t cap) {
     const infer__str *t = &v->text[token];
     int flags = v->flags[token], plain = (flags & (INFER_TOKEN_NORMAL | INFER_TOKEN_UNUSED)) != 0;
-    int marks = v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_WPM || v->kind == INFER__VOCAB_UGM ||
-                v->form == INFER__FORM_MARKED;
+    int marks = infer__vocab_kind(v, INFER__VOCAB_SPM) || infer__vocab_kind(v, INFER__VOCAB_WPM) ||
+                infer__vocab_kind(v, INFER__VOCAB_UGM) || v->form == INFER__FORM_MARKED;
     size_t at = 0, len = 0, step;
 
     while (at < t->n) {
@@ -389,12 +396,13 @@ static size_t infer__vocab_piece(const infer__vocab *v, int32_t token, size_t sk
         if (flags & INFER_TOKEN_BYTE) {
             c = (char)infer__byte_token_value(t);
             step = (size_t)t->n;
-        } else if (v->kind == INFER__VOCAB_RWKV) {
+        } else if (infer__vocab_kind(v, INFER__VOCAB_RWKV)) {
             step = infer__unescape_one(t->s + at, (size_t)t->n - at, &c);
         } else if (plain && marks && t->n - at >= 3 && memcmp(t->s + at, INFER__SPACE_MARK, 3) == 0) {
             c = ' ';
             step = 3;
-        } else if (plain && v->kind == INFER__VOCAB_BPE && v->form == INFER__FORM_BYTES && (uint8_t)c >= 0x80) {
+        } else if (plain && infer__vocab_kind(v, INFER__VOCAB_BPE) && v->form == INFER__FORM_BYTES &&
+                   (uint8_t)c >= 0x80) {
             int byte = infer__char_to_byte(infer__utf8_next(t->s + at, (size_t)t->n - at, &step, NULL));
             if (byte < 0) step = 1; /* not in the alphabet: as it is */
             else c = (char)byte;
@@ -416,7 +424,7 @@ static void infer__vocab_bytes(infer__vocab *v) {
     for (b = 0; b < 256; b++) {
         char name[8] = "<0x00>", one[4];
         int32_t t;
-        if (v->kind == INFER__VOCAB_BPE && v->form == INFER__FORM_BYTES) {
+        if (infer__vocab_kind(v, INFER__VOCAB_BPE) && v->form == INFER__FORM_BYTES) {
             t = infer__vocab_find(v, one, infer__utf8_put(infer__byte_to_char((uint8_t)b), one));
             if (t >= 0 && (v->flags[t] & INFER__TOKEN_NEVER_TEXT)) t = -1;
         } else {
@@ -481,7 +489,7 @@ static void infer__vocab_types(infer__vocab *v, const infer__gguf *g, int32_t fr
         int is_byte = infer__byte_token_value(&v->text[t]) >= 0;
         v->flags[t] = (uint8_t)(type >= 1 && type <= 6 ? 1 << ((int)type - 1) : INFER_TOKEN_NORMAL);
         if ((v->flags[t] & INFER_TOKEN_BYTE) && !is_byte) v->flags[t] = INFER_TOKEN_NORMAL;
-        if (!types && is_byte && (v->kind == INFER__VOCAB_SPM || v->kind == INFER__VOCAB_PLAMO2))
+        if (!types && is_byte && (infer__vocab_kind(v, INFER__VOCAB_SPM) || infer__vocab_kind(v, INFER__VOCAB_PLAMO2)))
             v->flags[t] = INFER_TOKEN_BYTE;
     }
 }
@@ -491,7 +499,7 @@ static infer_result infer__vocab_scores_begin(infer__vocab *v, const infer__gguf
     if (v->scores && (!infer__kv_is_numbers(v->scores) || v->scores->n < (uint64_t)v->n)) {
         return infer__error(err, INFER_ERR_FORMAT, "tokenizer.ggml.scores is not an array of %d numbers", (int)v->n);
     }
-    if (v->kind != INFER__VOCAB_SPM) return INFER_OK;
+    if (!infer__vocab_kind(v, INFER__VOCAB_SPM)) return INFER_OK;
     v->order = (uint32_t *)infer__calloc(v->mem, (uint64_t)v->n, sizeof *v->order);
     return v->order ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "out of memory for %d scores", (int)v->n);
 }
@@ -545,7 +553,7 @@ static void infer__vocab_specials(infer__vocab *v, const infer__vocab_model *mod
         v->special[which] = (int32_t)id;
         has_bos |= which == INFER_SPECIAL_BOS;
     }
-    if (v->kind == INFER__VOCAB_WPM) { /* CLS begins a text: two names of one token */
+    if (infer__vocab_kind(v, INFER__VOCAB_WPM)) { /* CLS begins a text: two names of one token */
         if (!has_bos && v->special[INFER_SPECIAL_CLS] >= 0)
             v->special[INFER_SPECIAL_BOS] = v->special[INFER_SPECIAL_CLS];
         if (v->special[INFER_SPECIAL_CLS] < 0) v->special[INFER_SPECIAL_CLS] = v->special[INFER_SPECIAL_BOS];
@@ -616,7 +624,7 @@ static void infer__vocab_strips(infer__vocab *v, const infer__gguf *g) {
     const int kinds = INFER_TOKEN_CONTROL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_USER;
     int32_t t;
     size_t i;
-    if (v->kind == INFER__VOCAB_UGM) v->lstrip = infer__vocab_find_text(v, "<mask>");
+    if (infer__vocab_kind(v, INFER__VOCAB_UGM)) v->lstrip = infer__vocab_find_text(v, "<mask>");
     if (infer__meta_contains(g, "general.name", "modern-bert")) v->lstrip = infer__vocab_find_text(v, "[MASK]");
     if (!infer__meta_contains(g, "general.name", "phi-3") && !infer__meta_contains(g, "general.name", "phi3")) return;
     for (t = 0; t < v->n; t++) {
@@ -710,8 +718,8 @@ enum { /* infer__vocab_opening.stage: loops, each with what stands before it */
 static int32_t infer__vocab_loop(const infer__vocab_opening *x, const infer__vocab *v) {
     switch (x->stage) {
     case INFER__VOCAB_EMPTY: return (int32_t)v->n_slots;
-    case INFER__VOCAB_SCORES: return v->kind == INFER__VOCAB_SPM ? v->n : 0;
-    case INFER__VOCAB_JOINS: return v->kind == INFER__VOCAB_SPM ? v->n : 0;
+    case INFER__VOCAB_SCORES: return infer__vocab_kind(v, INFER__VOCAB_SPM) ? v->n : 0;
+    case INFER__VOCAB_JOINS: return infer__vocab_kind(v, INFER__VOCAB_SPM) ? v->n : 0;
     case INFER__VOCAB_SORT: return v->n_marked > 1 ? v->n_marked / 2 + v->n_marked - 1 : 0;
     default: return v->n;
     }
@@ -724,7 +732,8 @@ static infer_result infer__vocab_before(infer__vocab_opening *x, infer__vocab *v
     switch (x->stage) {
     case INFER__VOCAB_TYPES: return v->n > 0 ? infer__vocab_types_begin(v, g, err) : INFER_OK;
     case INFER__VOCAB_SCORES:
-        if (v->kind != INFER__VOCAB_SPM && v->kind != INFER__VOCAB_UGM && v->kind != INFER__VOCAB_PLAMO2)
+        if (!infer__vocab_kind(v, INFER__VOCAB_SPM) && !infer__vocab_kind(v, INFER__VOCAB_UGM) &&
+            !infer__vocab_kind(v, INFER__VOCAB_PLAMO2))
             return INFER_OK;
         return infer__vocab_scores_begin(v, g, err);
     case INFER__VOCAB_JOINS:
