@@ -467,11 +467,10 @@ choosing a token and the layers of a GPU are not split. A model can be opened in
     infer_loading_end(loading, &model);      (NULL after a failure, or when it was abandoned)
     if (r < 0) fail(err.message);
 
-Parsing the header and the vocabulary, the reads of no_mmap and the pages of preload are split into pieces of 0.1 to 0.5
-ms (1 MiB; longer on a slow disk). Not split: growing the header's memory (16 MB with 262,000 tokens: 2 to 7 ms, up to
-three times); copying an unaligned buffer; and everything that concerns GPUs: looking for them takes 30 to 300 ms (not
-with backend INFER_CPU), and compiling kernels and uploading weights are one step, which takes seconds with a large
-model.
+Parsing the header and the vocabulary, the reads of no_mmap, the pages of preload and uploads to a GPU are split into
+pieces of 0.1 to 0.5 ms (1 MiB; longer on a slow disk). Not split: growing the header's memory (16 MB with 262,000
+tokens: 2 to 7 ms, up to three times); copying an unaligned buffer; looking for GPUs (30 to 300 ms, not with backend
+INFER_CPU), allocating their memory, and compiling the kernels of one layer.
 
 18. Configuration macros
 ------------------------

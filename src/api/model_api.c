@@ -118,6 +118,7 @@ static infer_result infer__model_step(infer_model *m, infer__model_opening *x, i
 
 static void infer__model_drop(infer_model *m, infer__model_opening *x) {
     infer__tokenizer_drop(&x->tokenizer);
+    infer__upload_free(m, &x->build.upload);
     infer__model_free(m);
 }
 

@@ -71,16 +71,9 @@ static infer_result infer__model_read(infer_model *m, infer__building *x, infer_
     return r;
 }
 
-/* The weights are in memory: derive others from them, upload those of GPU layers. */
-static infer_result infer__model_send(infer_model *m, infer__building *x, infer_error *why) {
-    infer_result r = m->sizes_only ? INFER_OK : infer__rope_build(m, why);
-    if (!r) r = x->device = infer__place_upload(m, why);
-    if (!r && !m->sizes_only) r = infer__weights_sample(m, why);
-    return r;
-}
-
 enum { /* infer__building.stage */
-    INFER__BUILD_READ, INFER__BUILD_LOAD, INFER__BUILD_SEND, INFER__BUILD_PRELOAD, INFER__BUILD_DONE
+    INFER__BUILD_READ, INFER__BUILD_LOAD, INFER__BUILD_ROPES, INFER__BUILD_SEND, INFER__BUILD_SAMPLE,
+    INFER__BUILD_PRELOAD, INFER__BUILD_DONE
 };
 
 /* Run the next stage; an error is stored and ends it. */
@@ -89,7 +82,12 @@ static infer_result infer__model_stage(infer_model *m, infer__building *x, infer
     switch (x->stage) {
     case INFER__BUILD_READ: r = infer__model_read(m, x, &x->why); break;
     case INFER__BUILD_LOAD: r = infer__weights_load(m, &x->load, budget, &x->why); break; /* sizes_only: no bytes */
-    case INFER__BUILD_SEND: r = infer__model_send(m, x, &x->why); break;
+    case INFER__BUILD_ROPES: r = m->sizes_only ? INFER_OK : infer__rope_build(m, &x->why); break;
+    case INFER__BUILD_SEND:
+        r = infer__place_upload(m, &x->upload, budget, &x->why);
+        if (r != INFER_MORE) x->device = r;
+        break;
+    case INFER__BUILD_SAMPLE: r = m->sizes_only ? INFER_OK : infer__weights_sample(m, &x->why); break;
     default:
         if (m->sizes_only || !m->params.preload) break;
         r = infer__preload_some(m, &x->load, budget, &x->why);

@@ -97,10 +97,11 @@ static infer_result infer__weights_read(infer_model *m, infer_error *err) {
 
 static infer_result infer__weights_back(infer_model *m, infer_error *err) {
     infer_result r = infer__gguf_whole(&m->gguf, err);
+    infer__upload *upload = NULL;
     int32_t failed, held;
     if (!r) r = infer__weights_read(m, err);
     if (!r && m->device_layers) {
-        r = infer__upload_try(m, &failed, &held, err);
+        r = infer__upload_try(m, &upload, NULL, &failed, &held, err);
         if (r) infer__place_drop(m);
         else infer__upload_drop(m);
     }
