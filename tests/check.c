@@ -105,6 +105,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_broken.c"
 #  include "test_host.c"
 #  include "test_host_system.c"
+#  include "test_life.c"
 #  include "test_interplay.c"
 #  include "test_hostile_model.c"
 #  include "test_hostile_state.c"
@@ -206,6 +207,7 @@ int main(int argc, char **argv) {
     suite_broken();
     suite_host();
     suite_host_system();
+    suite_life();
     suite_interplay();
     suite_hostile_model();
     suite_hostile_state();

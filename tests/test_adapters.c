@@ -274,11 +274,8 @@ static void adapter_arch(void) {
         free(with);
         free(want);
     }
-    CHECK(infer_model_close(m) == (a ? INFER_ERR_STATE : INFER_OK));
-    if (a) {
-        CHECK(infer_adapter_close(a) == INFER_OK);
-        CHECK(infer_model_close(m) == INFER_OK);
-    }
+    CHECK(infer_model_close(m) == INFER_OK);
+    CHECK(infer_adapter_close(a) == INFER_OK); /* NULL too */
     infer_model_close(merged);
     free(bytes);
 }
@@ -589,7 +586,6 @@ static void adapter_life(const char *name, int control) {
         adapter_go(f, ids, 0, 20, 64, got);
         CHECK((memcmp(got, want, (size_t)vocab * sizeof *got) == 0) == !way); /* way 1: with the context's */
         infer_session_destroy(f);
-        CHECK(infer_adapter_close(b) == INFER_ERR_STATE);
         infer_session_destroy(u);
         infer_context_destroy(d);
     }
@@ -663,7 +659,6 @@ static void adapter_life(const char *name, int control) {
     infer_session_destroy(s);
     CHECK(c->adapter_sets == NULL);
     infer_context_destroy(c);
-    CHECK(infer_model_close(m) == INFER_ERR_STATE);
     CHECK(infer_adapter_close(a) == INFER_OK && infer_adapter_close(b) == INFER_OK && infer_adapter_close(v) == INFER_OK);
     CHECK(infer_model_close(m) == INFER_OK);
     free(want);

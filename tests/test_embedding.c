@@ -135,8 +135,8 @@ static void test_embedding_stopped(void) {
             CHECK(infer_embed_begin(&x, c, NULL, 8, &p, got, &e) == INFER_OK);
             for (k = 0, r = INFER_MORE; k < stop && r == INFER_MORE; k++) r = infer_embed_step(x, 0, &e);
             /* meanwhile the context is in use */
-            if (r == INFER_MORE) CHECK(infer_session_create_in(&s, c, NULL, &e) == INFER_ERR_STATE && infer_embed(c, NULL, 8, &p, got, &e) == INFER_ERR_STATE && infer_context_destroy(c) == INFER_ERR_STATE);
-            CHECK(infer_model_close(m) == INFER_ERR_STATE && infer_embed_end(x) == INFER_OK);
+            if (r == INFER_MORE) CHECK(infer_session_create_in(&s, c, NULL, &e) == INFER_ERR_STATE && infer_embed(c, NULL, 8, &p, got, &e) == INFER_ERR_STATE);
+            CHECK(infer_embed_end(x) == INFER_OK);
             CHECK(c->n_sessions == 0 && !c->resume && !(infer__atomic_get(&c->calls) & 1));
             for (g = 0; g < INFER__CACHE_GROUPS; g++) CHECK(c->cache.groups[g].n_free == free_pages[g]);
         }

@@ -214,7 +214,6 @@ static void test_generation_text(void) {
         CHECK(o.info.stop_reason == (k / 2 == 1 ? INFER_STOP_STRING : k / 2 == 2 ? INFER_STOP_GRAMMAR : k / 2 == 4 ? INFER_STOP_TIME : INFER_STOP_LIMIT));
         CHECK(infer_session_position(s) == info.prompt_tokens + info.new_tokens); /* it is free before the end */
         CHECK(infer_session_rewind(s, 0) == INFER_OK);
-        CHECK(infer_model_close(m) == INFER_ERR_STATE);
         CHECK(infer_generation_end(x) == INFER_OK);
     }
     infer_sampler_destroy(strict);
@@ -315,14 +314,14 @@ static void test_generation_refused(void) {
     CHECK(infer_generation_next(x, -2, &text, &n) == INFER_ERR_ARGUMENT && infer_generation_next(NULL, 0, &text, &n) == INFER_ERR_ARGUMENT && text[0] == 0);
     CHECK(infer_generation_info(NULL, &info) == INFER_ERR_ARGUMENT && infer_generation_end(NULL) == INFER_OK);
     /* in use from begin to end; the context only in the middle of an eval */
-    CHECK(infer_session_eval(s, (const infer_token[]){ 1 }, 1) == INFER_ERR_STATE && infer_session_destroy(s) == INFER_ERR_STATE);
-    CHECK(infer_sampler_reset(sampler) == INFER_ERR_STATE && infer_sampler_destroy(sampler) == INFER_ERR_STATE);
+    CHECK(infer_session_eval(s, (const infer_token[]){ 1 }, 1) == INFER_ERR_STATE);
+    CHECK(infer_sampler_reset(sampler) == INFER_ERR_STATE);
     CHECK(infer_generation_begin(&y, s, NULL, "x", &p, &e) == INFER_ERR_STATE && infer_generation_begin(&y, t, sampler, "x", &p, &e) == INFER_ERR_STATE && !y);
     CHECK(infer_session_eval(t, (const infer_token[]){ 1 }, 1) == INFER_OK);
     CHECK(infer_generation_begin(&y, t, NULL, "One day", &p, &e) == INFER_OK);
     while (!s->paused) CHECK(infer_generation_next(x, 0, &text, &n) == INFER_MORE);
     CHECK(infer_generation_next(y, 0, &text, &n) == INFER_ERR_STATE && infer_session_error(t)->code == INFER_ERR_STATE);
-    CHECK(infer_session_logits(s, -1) == NULL && infer_session_logits(t, -1) == NULL && infer_context_destroy(c) == INFER_ERR_STATE);
+    CHECK(infer_session_logits(s, -1) == NULL && infer_session_logits(t, -1) == NULL);
     CHECK(infer_session_fork(&u, s, &e) == INFER_ERR_STATE && infer_eval_slice(c, NULL, 0, 0, &e) == INFER_OK && s->paused);
     for (i = 0; i < 500 && !check_bad; i++) { /* in turns, whenever it can be */
         const int32_t paused = t->paused && !x->over;

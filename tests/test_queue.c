@@ -200,7 +200,7 @@ static void queue_done(void *user, infer_request *r) {
     queue_seen *s = (queue_seen *)user;
     infer_request_info info;
     CHECK(infer_request_get_info(r, &info) == INFER_OK && info.state == INFER_REQUEST_ENDED);
-    s->refused += infer_queue_step(s->q, 0) == INFER_ERR_STATE && infer_queue_destroy(s->q) == INFER_ERR_STATE && infer_request_wait(r) == INFER_ERR_STATE;
+    s->refused += infer_queue_step(s->q, 0) == INFER_ERR_STATE && infer_request_wait(r) == INFER_ERR_STATE;
     if (s->n < 16) s->ended[s->n++] = r;
 }
 /* Ends another request, and asks for a new one. */
@@ -239,7 +239,6 @@ static void test_queue_ends(void) {
     p.sampler = sampler;
     CHECK(infer_queue_submit(q, &p, &r[0], &e) == INFER_OK);
     CHECK(infer_queue_submit(q, &p, &r[1], &e) == INFER_ERR_STATE); /* the sampler is r[0]'s */
-    CHECK(infer_sampler_destroy(sampler) == INFER_ERR_STATE);
     p.sampler = NULL;
     p.generate.stop = stop;
     p.generate.n_stop = 1;
@@ -270,7 +269,6 @@ static void test_queue_ends(void) {
     p.sampler = strict;
     p.generate.max_tokens = 0;
     CHECK(infer_queue_submit(q, &p, &r[6], &e) == INFER_OK);
-    CHECK(infer_queue_destroy(q) == INFER_ERR_STATE); /* they are not closed */
     CHECK_STR(infer_request_text(r[0], &bytes), "");
     CHECK(bytes == 0 && infer_request_tokens(r[0], NULL, &n) == NULL && n == 0);
     while (infer_queue_step(q, 1) == INFER_MORE) {}
@@ -292,9 +290,8 @@ static void test_queue_ends(void) {
     CHECK(infer_queue_submit(q, &p, NULL, &e) == INFER_OK);
     infer_queue_step(q, 0);
     CHECK(infer_queue_submit(q, &p, NULL, &e) == INFER_OK);
-    CHECK(infer_model_close(m) == INFER_ERR_STATE);
-    CHECK(infer_queue_destroy(q) == INFER_OK && seen.n == 9);
     CHECK(infer_model_close(m) == INFER_OK);
+    CHECK(infer_queue_destroy(q) == INFER_OK && seen.n == 9);
     check_detail = "";
 }
 

@@ -183,7 +183,6 @@ static void test_slices_ends(void) {
     CHECK(infer_eval_slice(c, others, 1, 0, &e) == INFER_ERR_STATE);
     CHECK_HAS(e.message, "has not ended");
     CHECK(infer_session_logits(s, -1) == NULL && infer_session_fork(&u, s, &e) == INFER_ERR_STATE);
-    CHECK(infer_session_destroy(s) == INFER_ERR_STATE && infer_session_destroy(t) == INFER_ERR_STATE && infer_context_destroy(c) == INFER_ERR_STATE);
     CHECK(infer_session_position(s) == 0);
     CHECK(slice_all(c, steps, 1, &k, &e) == INFER_OK);
     CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);

@@ -19,6 +19,7 @@ static infer_result infer__adapter_finish(infer_adapter **out, infer_model *m, i
         if (a) infer__adapter_free(a);
         return infer__model_let(m, r);
     }
+    infer__atomic_set(&a->users, INFER__OWNED);
     infer__atomic_add(&m->adapters, 1);
     *out = a; /* counts as a user of the model while it is open */
     return INFER_OK;
@@ -63,13 +64,12 @@ INFER_API infer_result infer_adapter_open_memory(infer_adapter **out, infer_mode
 }
 
 INFER_API infer_result infer_adapter_close(infer_adapter *adapter) {
-    infer_model *m;
+    int last;
     if (!adapter) return INFER_OK;
-    m = adapter->model;
-    if (infer__model_lost(m) || !infer__atomic_swap(&adapter->users, 0, 1)) return INFER_ERR_STATE;
-    infer__adapter_free(adapter);
-    infer__atomic_add(&m->adapters, -1);
-    return infer__model_let(m, INFER_OK);
+    if (infer__model_lost(adapter->model)) return INFER_ERR_STATE;
+    last = infer__refs_close(&adapter->users);
+    if (last > 0) infer__adapter_gone(adapter);
+    return last < 0 ? INFER_ERR_STATE : INFER_OK;
 }
 
 /* 1, with the model and its weights held exclusively by this call, if only adapters use it. */
@@ -80,7 +80,7 @@ static int infer__include_start(infer_model *model, const char *call, infer_erro
     else if (infer__model_lost(model))
         infer__error(err, INFER_ERR_STATE, "the model uses a device and was opened before fork()");
     else {
-        adapters = infer__atomic_get(&model->adapters);
+        adapters = INFER__OWNED + infer__atomic_get(&model->adapters);
         if (infer__atomic_swap(&model->users, adapters, adapters + 1)) {
             if (infer__weights_own(model, err) == INFER_OK) return 1;
             infer__model_let(model, INFER_OK);

@@ -112,6 +112,7 @@ static infer_result infer__best_queue(infer__best_run *b) {
     b->q = q;
     q->model = c->model;
     q->process = infer__process();
+    infer__atomic_set(&q->refs, INFER__OWNED);
     q->processor = -1;
     q->base = b->s;
     q->params.slots = q->params.waiting = b->n;

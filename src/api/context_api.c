@@ -11,14 +11,7 @@ INFER_API infer_result infer_context_create(infer_context **out, infer_model *mo
 }
 
 INFER_API infer_result infer_context_destroy(infer_context *context) {
-    if (!context) return INFER_OK;
-    if (infer__model_lost(context->model) || !infer__claim(&context->calls)) return INFER_ERR_STATE;
-    if (context->n_sessions || context->owned) {
-        infer__context_leave(context);
-        return INFER_ERR_STATE;
-    }
-    infer__context_free(context);
-    return INFER_OK;
+    return context ? infer__context_end(context) : INFER_OK;
 }
 
 INFER_API infer_result infer_context_memory(const infer_context *context, infer_memory *out) {

@@ -26,7 +26,22 @@ INFER_API infer_result infer_sampler_create(infer_sampler **out, infer_model *mo
                             model ? model->tokenizer : NULL, stages, n_stages, seed, err);
     if (r != INFER_OK) return infer__model_let(model, r);
     (*out)->model = model;
+    infer__atomic_set(&(*out)->refs, INFER__OWNED);
+    infer__grammar_take(infer__matcher_grammar((*out)->matcher));
     return INFER_OK;
+}
+
+/* Nobody has a reference of the sampler. */
+static void infer__sampler_gone(infer_sampler *sampler) {
+    infer_model *model = sampler->model;
+    infer_grammar *grammar = infer__matcher_grammar(sampler->matcher);
+    infer__sampler_close(sampler);
+    infer__grammar_let(grammar);
+    infer__model_let(model, INFER_OK);
+}
+
+static void infer__sampler_let(infer_sampler *sampler) {
+    if (infer__refs_drop(&sampler->refs)) infer__sampler_gone(sampler);
 }
 
 INFER_API infer_result infer_sampler_usual(const infer_model *model, infer_stage *out, int32_t cap, int32_t *n,
@@ -50,13 +65,18 @@ INFER_API int32_t infer_stage_named(const char *name) {
 }
 
 static infer_result infer__sampler_claim(infer_sampler *sampler, infer_error *err) {
-    if (!sampler || infer__claim(&sampler->calls)) return INFER_OK;
+    if (!sampler) return INFER_OK;
+    infer__refs_take(&sampler->refs);
+    if (infer__claim(&sampler->calls)) return INFER_OK;
+    infer__sampler_let(sampler);
     return infer__error(err, INFER_ERR_STATE,
                         "another call uses the sampler: this one comes from a callback of it, or is another thread's");
 }
 
 static void infer__sampler_leave(infer_sampler *sampler) {
-    if (sampler) infer__unclaim(&sampler->calls);
+    if (!sampler) return;
+    infer__unclaim(&sampler->calls);
+    infer__sampler_let(sampler);
 }
 
 /* Claim the sampler's grammar, which other samplers may share, for one step. */
@@ -72,12 +92,11 @@ static void infer__sampler_leave_grammar(infer_sampler *sampler) {
 }
 
 INFER_API infer_result infer_sampler_destroy(infer_sampler *sampler) {
-    infer_model *model;
+    int last;
     if (!sampler) return INFER_OK;
-    if (infer__sampler_claim(sampler, NULL) != INFER_OK) return INFER_ERR_STATE;
-    model = sampler->model;
-    infer__sampler_close(sampler);
-    return infer__model_let(model, INFER_OK);
+    last = infer__refs_close(&sampler->refs);
+    if (last > 0) infer__sampler_gone(sampler);
+    return last < 0 ? INFER_ERR_STATE : INFER_OK;
 }
 
 INFER_API infer_result infer_sampler_reset(infer_sampler *sampler) {

@@ -261,7 +261,8 @@ INFER_API infer_result infer_generation_info(const infer_generation *generation,
 
 /* 1 when abandoning would rewind this session while another call uses its context. */
 static int infer__generation_blocked(const infer__generation *g, const infer_session *s, int32_t back) {
-    return s && back > 0 && !infer__generation_holds(g, s->context) && (infer__atomic_get(&s->context->calls) & 1);
+    return s && back > 0 && infer__refs_open(&s->refs) && !infer__generation_holds(g, s->context) &&
+           (infer__atomic_get(&s->context->calls) & 1);
 }
 
 INFER_API infer_result infer_generation_end(infer_generation *generation) {

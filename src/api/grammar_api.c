@@ -16,20 +16,31 @@ INFER_API infer_result infer_grammar_create(infer_grammar **out, infer_model *mo
     r = infer__grammar_open(out, model ? &model->mem : NULL, model ? model->tokenizer : NULL, params, err);
     if (r != INFER_OK) return infer__model_let(model, r);
     (*out)->model = model;
+    infer__atomic_set(&(*out)->refs, INFER__OWNED);
     return INFER_OK;
 }
 
-INFER_API infer_result infer_grammar_destroy(infer_grammar *grammar) {
-    infer_model *model;
-    if (!grammar) return INFER_OK;
-    if (!infer__claim(&grammar->calls)) return INFER_ERR_STATE;
-    if (infer__grammar_used(grammar)) {
-        infer__unclaim(&grammar->calls);
-        return INFER_ERR_STATE;
-    }
-    model = grammar->model;
+static void infer__grammar_take(infer_grammar *grammar) {
+    if (grammar) infer__refs_take(&grammar->refs);
+}
+
+/* Nobody has a reference of the grammar. */
+static void infer__grammar_gone(infer_grammar *grammar) {
+    infer_model *model = grammar->model;
     infer__grammar_close(grammar);
-    return infer__model_let(model, INFER_OK);
+    infer__model_let(model, INFER_OK);
+}
+
+static void infer__grammar_let(infer_grammar *grammar) {
+    if (grammar && infer__refs_drop(&grammar->refs)) infer__grammar_gone(grammar);
+}
+
+INFER_API infer_result infer_grammar_destroy(infer_grammar *grammar) {
+    int last;
+    if (!grammar) return INFER_OK;
+    last = infer__refs_close(&grammar->refs);
+    if (last > 0) infer__grammar_gone(grammar);
+    return last < 0 ? INFER_ERR_STATE : INFER_OK;
 }
 
 /* The grammar is claimed. */
@@ -58,8 +69,10 @@ INFER_API infer_result infer_grammar_check(infer_grammar *grammar, const char *t
         return infer__error(err, INFER_ERR_STATE,
                             "another call uses the grammar: this one comes from a callback of it, or is another "
                             "thread's");
+    infer__grammar_take(grammar);
     r = infer__grammar_check(grammar, text, n, accepted, complete, err);
     infer__unclaim(&grammar->calls);
+    infer__grammar_let(grammar);
     return r;
 }
 
@@ -71,6 +84,8 @@ INFER_API infer_result infer_grammar_create(infer_grammar **out, infer_model *mo
     if (out) *out = NULL;
     return infer__grammar_left_out(err);
 }
+static void infer__grammar_take(infer_grammar *grammar) { (void)grammar; }
+static void infer__grammar_let(infer_grammar *grammar) { (void)grammar; }
 INFER_API infer_result infer_grammar_destroy(infer_grammar *grammar) {
     (void)grammar;
     return INFER_OK;

@@ -67,6 +67,7 @@ static infer_result infer__model_start(infer_model **out, const infer_model_para
     m->report.log = p.log;
     m->report.user = p.log_user;
     m->process = infer__process();
+    infer__atomic_set(&m->users, INFER__OWNED);
     *out = m;
     return INFER_OK;
 }
@@ -193,10 +194,12 @@ INFER_API infer_result(infer_model_open_io)(infer_model **out, const infer_io *i
 }
 
 INFER_API infer_result infer_model_close(infer_model *model) {
+    int last;
     if (!model) return INFER_OK;
-    if (infer__model_lost(model) || !infer__atomic_swap(&model->users, 0, 1)) return INFER_ERR_STATE;
-    infer__model_free(model);
-    return INFER_OK;
+    if (infer__model_lost(model)) return INFER_ERR_STATE;
+    last = infer__refs_close(&model->users);
+    if (last > 0) infer__model_free(model);
+    return last < 0 ? INFER_ERR_STATE : INFER_OK;
 }
 
 INFER_API infer_result infer_model_offload(infer_model *model, infer_error *err) {

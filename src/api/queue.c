@@ -42,9 +42,8 @@ static void infer__queue_forget(infer_queue *q, int32_t i) { infer__session_free
 /* Keep an ended session, without its results, for requests with the same prefix. */
 static void infer__queue_keep(infer_queue *q, infer_session *s) {
     infer__mem *mem = &q->model->mem;
-    infer__claim(&q->context->calls); /* no other call uses it; in a child of fork() memory is freed, too */
-    if (q->params.kept < 1 || s->n_valid < INFER__PAGE) infer__session_free(s);
-    else {
+    if (q->params.kept < 1 || s->n_valid < INFER__PAGE || !infer__context_own(q->context)) infer__session_end(s);
+    else { /* memory is freed in a child of fork(), too: not infer__context_claim */
         if (q->n_past == q->params.kept) infer__queue_forget(q, 0);
         infer__results_drop(s);
         infer__free(mem, s->logits);
@@ -53,8 +52,8 @@ static void infer__queue_keep(infer_queue *q, infer_session *s) {
         s->logits_cap = s->hidden_cap = 0;
         s->out_n = 0;
         q->past[q->n_past++] = s;
+        infer__context_leave(q->context);
     }
-    infer__context_leave(q->context);
 }
 
 /* Publish the statistics. The lock is held. */
@@ -116,7 +115,7 @@ static void infer__request_end(infer_queue *q, infer_request *r) {
     }
     if (r->error.code != INFER_OK && result >= 0) result = r->error.code; /* its text found no memory */
     if (!q->base) infer__sampler_leave(r->sampler);
-    for (i = 0; i < r->n_uses; i++) infer__atomic_add(&r->uses[i].adapter->users, -1);
+    for (i = 0; i < r->n_uses; i++) infer__adapter_let(r->uses[i].adapter);
     infer__mutex_lock(&q->lock);
     r->finished = infer__seconds();
     r->info.result = result;

@@ -11,7 +11,7 @@ struct infer_request {
     uint64_t number;
     int32_t priority;
     infer__atomic cancelled;
-    int32_t closed;         /* by the caller */
+    int32_t closed;         /* by the caller, whose reference to the queue ended with it */
     int32_t ended;          /* and `done` has been called: only the caller uses it */
     infer_request_info info;
     infer_sampler *sampler; /* claimed */
@@ -42,8 +42,9 @@ struct infer_request {
     int32_t over;           /* it ends */
 };
 
-/* Rules: `lock` is for the list of waiting requests, the numbers, `closed` and `ended`. Everything else belongs to the
- * thread that has claimed `calls`: it runs passes and callbacks, without the lock. */
+/* Rules: `lock` is for the list of waiting requests, the numbers, `closed` and `ended`. Everything else belongs to
+ * whoever has claimed `calls`: that thread runs passes and calls callbacks, without the lock. `refs` are of the caller,
+ * of requests that are not closed, of calls that run the queue. */
 struct infer_queue {
     infer_model *model;
     infer_context *context;
@@ -55,10 +56,10 @@ struct infer_queue {
     int32_t processor;         /* of its thread, -1 = any */
     infer__atomic stop;        /* it is being destroyed */
     int64_t process;
-    infer__atomic calls;       /* infer__claim */
+    infer__atomic calls, refs; /* infer__claim */
     uint64_t runner;           /* the thread that claimed it */
     infer_request *waiting;    /* the next one first */
-    int32_t n_waiting, n_open, n_requests; /* open: not closed by their callers; all that exist */
+    int32_t n_waiting, n_requests; /* n_requests: all that exist */
     uint64_t numbers;
     infer_request **running;   /* slots */
     int32_t n_running;

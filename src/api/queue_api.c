@@ -45,9 +45,8 @@ static void infer__queue_main(void *arg) {
 static void infer__queue_free(infer_queue *q) {
     infer__mem *mem = &q->model->mem;
     const int lost = q->process != infer__process(); /* in a child of fork() a condition may still have its waiters */
-    if (q->context) infer__claim(&q->context->calls);
-    while (q->n_past > 0) infer__queue_forget(q, q->n_past - 1);
-    infer__context_free(q->context);
+    while (q->n_past > 0) infer__session_end(infer__queue_take(q, q->n_past - 1));
+    if (q->context) infer__context_end(q->context);
     if (q->has_changed && !lost) infer__cond_destroy(&q->changed);
     if (q->has_lock && !lost) infer__mutex_destroy(&q->lock);
     infer__free(mem, (void *)q->running);
@@ -55,6 +54,26 @@ static void infer__queue_free(infer_queue *q) {
     infer__free(mem, (void *)q->past);
     infer__free(mem, q->steps);
     infer__free(mem, q);
+}
+
+/* After the queue was closed: run it until all requests have ended. */
+static void infer__queue_empty(infer_queue *q) {
+    if (!infer__queue_enter(q)) return; /* the thread that runs it has a reference */
+    while (infer__queue_round(q, 0)) {}
+    infer__queue_exit(q);
+}
+
+/* No reference to the queue is left. */
+static void infer__queue_gone(infer_queue *q) {
+    infer_model *model = q->model;
+    if (q->process == infer__process() && !q->has_thread) infer__queue_empty(q);
+    if (q->n_requests > 0) return; /* in a child of fork(): they run, or wait, in the parent */
+    infer__queue_free(q);
+    infer__model_let(model, INFER_OK);
+}
+
+static void infer__queue_let(infer_queue *q) {
+    if (infer__refs_drop(&q->refs)) infer__queue_gone(q);
 }
 
 /* Replace zeros by defaults. */
@@ -112,6 +131,7 @@ INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model,
     if (!q) return infer__model_let(model, infer__error(err, INFER_ERR_MEMORY, "no memory for a queue"));
     q->model = model;
     q->process = infer__process();
+    infer__atomic_set(&q->refs, INFER__OWNED);
     if (params) q->params = *params;
     q->processor =
         q->params.context.n_processors > 0 && q->params.context.processors ? q->params.context.processors[0] : -1;
@@ -126,38 +146,32 @@ INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model,
         if (!q->has_thread)
             r = infer__error(err, INFER_ERR_UNSUPPORTED, "the queue's thread cannot be started");
     }
-    if (r == INFER_OK) *out = q;
-    else infer__queue_free(q);
+    if (r == INFER_OK) {
+        *out = q;
+        return r;
+    }
+    infer__queue_free(q);
     return infer__model_let(model, r);
 }
 
 INFER_API infer_result infer_queue_destroy(infer_queue *queue) {
-    infer_model *model;
-    int lost, refused;
+    int last, lost, refused;
     if (!queue) return INFER_OK;
+    if (infer__model_lost(queue->model) || !infer__refs_open(&queue->refs)) return INFER_ERR_STATE;
     lost = queue->process != infer__process(); /* its thread is the parent's, which may hold the lock */
-    if (lost && queue->n_open == 0 && queue->n_requests == 0) {
-        infer__queue_free(queue);
-        return INFER_OK;
+    if (!lost) {
+        infer__mutex_lock(&queue->lock);
+        refused = queue->has_thread && infer__queue_in_callback(queue); /* a thread that waits for itself */
+        if (!refused) infer__atomic_set(&queue->stop, 1);
+        infer__cond_broadcast(&queue->changed);
+        infer__mutex_unlock(&queue->lock);
+        if (refused) return INFER_ERR_STATE;
+        if (queue->has_thread) infer__thread_join(&queue->thread);
+        else infer__queue_empty(queue);
     }
-    if (lost || infer__model_lost(queue->model)) return INFER_ERR_STATE;
-    infer__mutex_lock(&queue->lock);
-    refused = infer__queue_in_callback(queue) || queue->n_open > 0 ||
-              (!queue->has_thread && !infer__claim(&queue->calls)); /* as infer__queue_enter */
-    if (!refused && !queue->has_thread) queue->runner = infer__thread_self();
-    if (!refused) infer__atomic_set(&queue->stop, 1);
-    infer__cond_broadcast(&queue->changed);
-    infer__mutex_unlock(&queue->lock);
-    if (refused) return INFER_ERR_STATE;
-    model = queue->model;
-    infer__model_hold(model);
-    if (queue->has_thread) infer__thread_join(&queue->thread);
-    else {
-        while (infer__queue_round(queue, 0)) {}
-        infer__queue_exit(queue);
-    }
-    infer__queue_free(queue);
-    return infer__model_let(model, INFER_OK);
+    last = infer__refs_close(&queue->refs);
+    if (last > 0) infer__queue_gone(queue);
+    return last < 0 ? INFER_ERR_STATE : INFER_OK;
 }
 
 INFER_API infer_result infer_queue_step(infer_queue *queue, int32_t budget_ms) {
@@ -165,10 +179,12 @@ INFER_API infer_result infer_queue_step(infer_queue *queue, int32_t budget_ms) {
     int more;
     if (!queue || budget_ms < -1) return INFER_ERR_ARGUMENT;
     if (queue->process != infer__process() || queue->has_thread || !infer__queue_enter(queue)) return INFER_ERR_STATE;
+    infer__refs_take(&queue->refs);
     do {
         more = infer__queue_round(queue, until);
     } while (more && budget_ms && !infer__slice_over(until));
     infer__queue_exit(queue);
+    infer__queue_let(queue);
     return more ? INFER_MORE : INFER_OK;
 }
 
@@ -325,10 +341,10 @@ INFER_API infer_result infer_queue_submit(infer_queue *queue, const infer_reques
         infer__mutex_unlock(&queue->lock);
         return result;
     }
-    for (i = 0; i < r->n_uses; i++) infer__atomic_add(&r->uses[i].adapter->users, 1);
+    for (i = 0; i < r->n_uses; i++) infer__refs_take(&r->uses[i].adapter->users);
     r->number = ++queue->numbers;
     r->closed = !request;
-    queue->n_open += !!request;
+    if (request) infer__refs_take(&queue->refs);
     infer__queue_wait(queue, r);
     if (request) *request = r;
     infer__cond_broadcast(&queue->changed);
@@ -414,14 +430,15 @@ INFER_API const infer_error *infer_request_error(const infer_request *request) {
 
 INFER_API void infer_request_close(infer_request *request) {
     infer_queue *q;
+    int lost, open;
     if (!request) return;
     q = request->queue;
-    infer__mutex_lock(&q->lock);
-    if (!request->closed) {
-        request->closed = 1;
-        q->n_open--;
-        infer__atomic_set(&request->cancelled, 1);
-        if (request->ended) infer__request_free(request);
-    }
-    infer__mutex_unlock(&q->lock);
+    lost = q->process != infer__process(); /* nobody else is here, and the lock may be the parent's */
+    if (!lost) infer__mutex_lock(&q->lock);
+    open = !request->closed;
+    request->closed = 1;
+    infer__atomic_set(&request->cancelled, 1);
+    if (open && request->ended) infer__request_free(request);
+    if (!lost) infer__mutex_unlock(&q->lock);
+    if (open) infer__queue_let(q);
 }

@@ -42,27 +42,15 @@ INFER_API infer_result infer_session_create(infer_session **out, infer_model *mo
     /* room for one fork, whose window layers hold pages of their own */
     r = infer__context_make(&c, model, &p.own, INFER__SESSIONS_OWN, err);
     if (r) return r;
-    c->owned = 1;
     r = infer__session_make(&s, c, &p, err);
     if (r == INFER_OK) infer__session_warn(s);
-    else infer__context_free(c);
+    infer__context_end(c); /* it lives as long as its sessions */
     *out = s;
     return r;
 }
 
 INFER_API infer_result infer_session_destroy(infer_session *session) {
-    infer_context *c;
-    if (!session) return INFER_OK;
-    c = session->context;
-    if (infer__model_lost(c->model) || !infer__session_claim(session)) return INFER_ERR_STATE;
-    if (!infer__claim(&c->calls)) { /* not infer__context_claim: a child of fork() may give memory back */
-        infer__session_leave(session);
-        return INFER_ERR_STATE;
-    }
-    infer__session_free(session);
-    if (c->n_sessions == 0 && c->owned) infer__context_free(c);
-    else infer__context_leave(c);
-    return INFER_OK;
+    return session ? infer__session_end(session) : INFER_OK;
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
@@ -86,14 +74,46 @@ static void infer__steps_leave(infer_context *c, const infer_step *steps, int32_
     }
 }
 
+/* The sessions of a slice that has ended in the middle: giving it up does not look at the caller's steps. */
+static void infer__slices_note(infer_context *c, const infer_step *steps, int32_t n) {
+    int32_t i;
+    c->slicing = NULL;
+    for (i = 0; i < n; i++) {
+        infer_session *s = steps[i].session;
+        s->in_slice = 1;
+        s->slice_next = c->slicing;
+        c->slicing = s;
+    }
+}
+
+static void infer__slices_forget(infer_context *c) {
+    for (; c->slicing; c->slicing = c->slicing->slice_next) c->slicing->in_slice = 0;
+}
+
+static infer_result infer__slices_drop(infer_context *c) {
+    infer_session *s, *next;
+    for (s = c->slicing; s; s = s->slice_next) infer__eval_stand(c, s);
+    infer__eval_over(c);
+    for (s = c->slicing, c->slicing = NULL; s; s = next) {
+        next = s->slice_next;
+        s->in_slice = 0;
+        infer__error(&s->error, INFER_CANCELLED, "infer_eval_slice: given up");
+        infer__session_leave(s);
+    }
+    infer__context_leave(c);
+    return INFER_OK;
+}
+
 /* All is claimed, and given back unless there is more to do. */
 static infer_result infer__eval_slice(infer_context *c, const infer_step *steps, int32_t n, double pause,
                                       infer_error *e) {
     infer_result r;
+    infer__slices_forget(c);
     infer__slice_begin(c, pause);
     r = infer__eval_steps(c, steps, n, e);
     infer__slice_begin(c, 0);
     if (r == INFER_MORE) {
+        infer__slices_note(c, steps, n);
         infer__atomic_set(&c->sliced, 1);
         return r;
     }
@@ -150,14 +170,8 @@ INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_eval_slice: budget_ms is %d", (int)budget_ms);
     if (!context || !infer__atomic_swap(&context->sliced, 1, 0))
         return gives_up ? INFER_OK : infer__eval_call(context, steps, n_steps, pause, err);
+    if (gives_up) return infer__slices_drop(context);
     infer__error_clear(&e);
-    if (gives_up) {
-        infer__error(&e, INFER_CANCELLED, "infer_eval_slice: given up");
-        r = infer__eval_drop(context);
-        infer__steps_leave(context, context->cursor.steps, context->cursor.n, &e);
-        infer__context_leave(context);
-        return r;
-    }
     if (steps == context->cursor.steps && n_steps == context->cursor.n)
         r = infer__eval_slice(context, steps, n_steps, pause, &e);
     else {

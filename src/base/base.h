@@ -258,6 +258,17 @@ static void infer__atomic_raise(infer__atomic *a, int64_t n);              /* to
  * 1: the object is claimed by this call until infer__unclaim; 0: it is in use. */
 static int infer__claim(infer__atomic *calls);
 static void infer__unclaim(infer__atomic *calls);
+/* How long an object lives: references of the caller who made it (INFER__OWNED, until infer__refs_close) and of each
+ * object and each running call that needs it. Whoever is told that it was the last frees the object. */
+#define INFER__OWNED ((int64_t)1 << 40)
+static void infer__refs_take(infer__atomic *refs);
+static int infer__refs_drop(infer__atomic *refs);  /* 1 = it was the last */
+static int infer__refs_close(infer__atomic *refs); /* 1 = it was the last, 0 = others are left, -1 = closed before */
+static int infer__refs_open(const infer__atomic *refs); /* 1 = not closed */
+/* A list that any thread puts links on; one thread at a time takes all of them. Empty = 0. */
+typedef struct infer__link { struct infer__link *next; } infer__link;
+static void infer__links_put(infer__atomic *list, infer__link *x);
+static infer__link *infer__links_take(infer__atomic *list);
 
 /* ---- report.c: errors and log ------------------------------------------------------------------ */
 

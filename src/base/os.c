@@ -154,6 +154,31 @@ static int infer__claim(infer__atomic *calls) {
 }
 static void infer__unclaim(infer__atomic *calls) { infer__atomic_add(calls, 1); }
 
+static void infer__refs_take(infer__atomic *refs) { infer__atomic_add(refs, 1); }
+static int infer__refs_drop(infer__atomic *refs) { return infer__atomic_add(refs, -1) == 1; }
+static int infer__refs_open(const infer__atomic *refs) { return infer__atomic_get(refs) >= INFER__OWNED; }
+static int infer__refs_close(infer__atomic *refs) {
+    int64_t n = infer__atomic_get(refs);
+    while (n >= INFER__OWNED) {
+        if (infer__atomic_swap(refs, n, n - INFER__OWNED)) return n == INFER__OWNED;
+        n = infer__atomic_get(refs);
+    }
+    return -1;
+}
+
+static void infer__links_put(infer__atomic *list, infer__link *x) {
+    int64_t first;
+    do {
+        first = infer__atomic_get(list);
+        x->next = (infer__link *)(uintptr_t)first;
+    } while (!infer__atomic_swap(list, first, (int64_t)(uintptr_t)x));
+}
+static infer__link *infer__links_take(infer__atomic *list) {
+    int64_t first = infer__atomic_get(list);
+    while (first && !infer__atomic_swap(list, first, 0)) first = infer__atomic_get(list);
+    return (infer__link *)(uintptr_t)first;
+}
+
 static void infer__atomic_raise(infer__atomic *a, int64_t n) {
     int64_t seen = infer__atomic_get(a);
     while (seen < n && !infer__atomic_swap(a, seen, n)) seen = infer__atomic_get(a);

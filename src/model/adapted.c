@@ -18,7 +18,7 @@ static void infer__adapter_set_drop(infer_context *c, infer__adapter_set *set) {
     while (*at != set) at = &(*at)->next;
     *at = set->next;
     infer__adapter_set_drop(c, set->less);
-    for (i = 0; i < set->n; i++) infer__atomic_add(&set->use[i].adapter->users, -1);
+    for (i = 0; i < set->n; i++) infer__adapter_let(set->use[i].adapter);
     infer__free(&c->model->mem, set);
 }
 
@@ -55,7 +55,7 @@ static infer_result infer__adapter_set_make(infer_context *c, const infer_adapte
     set->print = INFER__FNV;
     for (i = 0; i < n; i++) {
         const int32_t layers[2] = { uses[i].first_layer, uses[i].last_layer };
-        infer__atomic_add(&uses[i].adapter->users, 1);
+        infer__refs_take(&uses[i].adapter->users);
         set->print = infer__fnv(set->print, &uses[i].adapter->print, sizeof set->print);
         set->print = infer__fnv(set->print, &uses[i].scale, sizeof uses[i].scale);
         set->print = infer__fnv(set->print, layers, sizeof layers);

@@ -450,3 +450,16 @@ static void infer__adapter_free(infer_adapter *a) {
     infer__arena_free(&a->arena);
     infer__free(mem, a);
 }
+
+/* Nobody has a reference of the adapter. */
+static void infer__adapter_gone(infer_adapter *a) {
+    infer_model *m = a->model;
+    if (infer__model_lost(m)) return;
+    infer__adapter_free(a);
+    infer__atomic_add(&m->adapters, -1);
+    infer__model_let(m, INFER_OK);
+}
+
+static void infer__adapter_let(infer_adapter *a) {
+    if (infer__refs_drop(&a->users)) infer__adapter_gone(a);
+}

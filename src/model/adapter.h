@@ -46,7 +46,7 @@ struct infer_adapter {
     infer__buf device[INFER_MAX_DEVICES];
     uint64_t device_bytes;      /* of all values, on each device */
     uint64_t print;             /* a hash of shapes and some of the values, to identify the adapter */
-    infer__atomic users;        /* sets that have it */
+    infer__atomic users;        /* references: of the caller, sets and requests that have it, a merge */
 };
 
 /* Adapters with their scales, in the caller's order. */
@@ -65,7 +65,9 @@ typedef struct infer__adapted { int32_t from; infer__adapter_set *set; } infer__
 
 /* adapter.c */
 static infer_result infer__adapter_build(infer_adapter *a, infer__gguf *g, int allow_unknown, infer_error *err);
-static void infer__adapter_free(infer_adapter *a);
+static void infer__adapter_free(infer_adapter *a); /* while it opens */
+static void infer__adapter_gone(infer_adapter *a); /* no reference is left */
+static void infer__adapter_let(infer_adapter *a);  /* drop a reference */
 
 /* merge.c: a slot of the model with merged adapters; `other` is its old weight. */
 typedef struct infer__merged {

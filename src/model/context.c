@@ -2,11 +2,9 @@
 #include "model.h"
 
 static void infer__context_free(infer_context *c) {
-    infer__mem *mem;
+    infer__mem *mem = &c->model->mem;
     infer_model *m;
     int32_t i;
-    if (!c) return;
-    mem = &c->model->mem;
     infer__adapter_set_drop(c, c->adapters);
     infer__cache_destroy(c);
     for (i = 0; i < INFER__PLACES; i++) {
@@ -112,6 +110,7 @@ static infer_result infer__context_create(infer_context **out, infer_model *m, c
     c = (infer_context *)infer__calloc(&m->mem, 1, sizeof *c);
     if (!c) return infer__model_let(m, infer__error(err, INFER_ERR_MEMORY, "no memory for a context"));
     infer__atomic_add(&m->contexts, 1);
+    infer__atomic_set(&c->refs, INFER__OWNED);
     c->model = m;
     c->plan = plan;
     if (params) {
@@ -133,7 +132,8 @@ static infer_result infer__context_make(infer_context **out, infer_model *m, con
                                         int32_t default_sessions, infer_error *err) {
     infer_result r = m->why_code == INFER_OK ? infer__weights_hold(m, err) : INFER_OK;
     if (r) return r;
+    infer__model_hold(m);
     r = infer__context_create(out, m, params, default_sessions, err);
     if (m->why_code == INFER_OK) infer__weights_let(m);
-    return r;
+    return infer__model_let(m, r);
 }

@@ -298,8 +298,8 @@ static infer_result infer__include(infer_model *m, const infer_adapter_use *uses
     infer_result r = infer__include_check(m, uses, n, err);
     int32_t i;
     if (r) return r;
-    for (i = 0; i < n; i++) infer__atomic_add(&uses[i].adapter->users, 1);
+    for (i = 0; i < n; i++) infer__refs_take(&uses[i].adapter->users);
     r = infer__include_made(m, uses, n, type, err);
-    for (i = 0; i < n; i++) infer__atomic_add(&uses[i].adapter->users, -1);
+    for (i = 0; i < n; i++) infer__adapter_let(uses[i].adapter);
     return r;
 }

@@ -607,7 +607,7 @@ struct infer_model {
     int32_t n_merged;
     uint64_t unmerged_print, unmerged_token_bytes; /* the previous values of these */
     infer__atomic held, contexts; /* release.c: who reads the weights; contexts alive */
-    infer__atomic users;       /* contexts, samplers, grammars and adapters alive, and calls that run */
+    infer__atomic users;       /* references: of the caller, what was made of it, calls that run */
     infer__atomic adapters;    /* adapters alone */
     int64_t process;           /* that opened it: devices cannot be used in a child of fork() */
 };
@@ -668,8 +668,7 @@ typedef struct infer__pass_cursor {
     int32_t behind;      /* number of steps whose sessions have caught up */
 } infer__pass_cursor;
 
-/* Where a pass goes on: at a layer, or after the layers with the first logits, the other ones, the block that
- * predicts. */
+/* Where a pass continues: at a layer, or after the layers with the first logits, the others, the MTP block. */
 enum { INFER__STAGE_LAYERS, INFER__STAGE_HEAD, INFER__STAGE_FETCH, INFER__STAGE_FURTHER };
 
 struct infer_context {
@@ -685,9 +684,10 @@ struct infer_context {
     infer_session **active;      /* n_seq: the sessions of the running pass */
     infer_session **kept;        /* n_seq: those whose logits are in the device's work area (results.c) */
     int32_t n_kept;
-    infer__atomic calls;         /* infer__claim */
+    infer__atomic calls;         /* infer__claim; with INFER__FREEING a thread frees sessions: calls.c */
+    infer__atomic refs, dead, freeing; /* references; closed sessions to be freed; the thread that frees them */
     infer__atomic cancel;        /* number of the latest eval, a call of this context, that shall end */
-    int32_t n_sessions, owned;   /* owned: dies with its last session */
+    int32_t n_sessions;
     infer__adapter_set *adapter_sets, *adapters; /* all that are in use; that of new sessions */
     int64_t adapter_numbers;
     /* of the running eval */
@@ -706,13 +706,13 @@ struct infer_context {
     infer__pass_cursor behind;   /* of tokens that are evaluated again before: infer__catch_up */
     infer_step behind_step;
     double pause;                /* infer__slice_end of the slice, 0 = it has none */
-    infer__atomic sliced;        /* 1 = an eval of infer_eval_slice waits for its next slice */
+    infer__atomic sliced;        /* 1 = an eval of infer_eval_slice waits for its next slice: */
+    infer_session *slicing;      /* these are its sessions, by slice_next */
     double slice;                /* about how many seconds it has; 0 = passes have the rows that they are given */
     int32_t resume;              /* the layer at which a pass goes on that a slice has ended, 0 = none */
     int32_t stage;               /* INFER__STAGE_*: where after the layers it goes on */
     int32_t head_at, head_row;   /* results from head_at on are multiplied by the head from this row of it on */
-    double pass_seconds;         /* of the running pass, so far */
-    double row_seconds;          /* of a row in a layer, lately, in passes of many rows; 0 = not known */
+    double pass_seconds, row_seconds; /* so far; of a row in a layer, lately, in passes of many rows, 0 = not known */
     int32_t checking;            /* name the first layer with a value that is not finite */
 };
 

@@ -529,8 +529,7 @@ typedef struct infer__matcher infer__matcher; /* the position of one text in a g
 /* mem and tokenizer (both may be NULL) outlive the grammar; p is copied. */
 static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, const infer__tokenizer *tokenizer,
                                         const infer_grammar_params *p, infer_error *err);
-static void infer__grammar_close(infer_grammar *g); /* it has no matchers any more */
-static int infer__grammar_used(const infer_grammar *g);        /* 1 = it has matchers */
+static void infer__grammar_close(infer_grammar *g); /* its matchers have been closed */
 static uint64_t infer__grammar_cached(const infer_grammar *g); /* bytes of states and masks */
 /* Advance by bytes; *accepted < n: that byte is not allowed, and the matcher is somewhere before it. */
 static infer_result infer__matcher_check(infer__matcher *m, const char *s, size_t n, size_t *accepted,
@@ -539,7 +538,8 @@ static infer_result infer__matcher_check(infer__matcher *m, const char *s, size_
 static int32_t infer__grammar_tokens(const infer_grammar *g);  /* of its vocabulary */
 static int infer__grammar_fits(const infer_grammar *g, const infer__tokenizer *t); /* 1 = its vocabulary is t's */
 static infer_result infer__matcher_open(infer__matcher **out, infer_grammar *g, infer_error *err);
-static void infer__matcher_close(infer__matcher *m);
+static void infer__matcher_close(infer__matcher *m); /* by any thread */
+static infer_grammar *infer__matcher_grammar(infer__matcher *m); /* NULL when m is */
 /* infer__claim of its grammar; NULL when m is. */
 static infer__atomic *infer__matcher_calls(infer__matcher *m);
 static void infer__matcher_reset(infer__matcher *m);

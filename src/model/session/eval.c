@@ -428,14 +428,22 @@ static infer_result infer__eval_steps(infer_context *c, const infer_step *steps,
     return r;
 }
 
-/* Abandon an eval between slices: the sessions are where they were. */
-static infer_result infer__eval_drop(infer_context *c) {
-    int32_t i;
+/* Abandon an eval between slices: each session is where it was before; then the eval is over. */
+static void infer__eval_stand(infer_context *c, infer_session *s) {
     c->resume = c->stage = c->head_at = c->head_row = 0;
-    for (i = 0; i < c->cursor.n; i++) infer__session_settle(c, c->cursor.steps[i].session);
-    infer__eval_end(c, c->cursor.steps, c->cursor.n);
+    infer__session_settle(c, s);
+    infer__atomic_set(&(s->owner ? s->owner : s)->eval, 0);
+}
+
+static void infer__eval_over(infer_context *c) {
+    infer__eval_end(c, NULL, 0);
     infer__weights_let(c->model);
-    return INFER_OK;
+}
+
+static void infer__eval_drop(infer_context *c) {
+    int32_t i;
+    for (i = 0; i < c->cursor.n; i++) infer__eval_stand(c, c->cursor.steps[i].session);
+    infer__eval_over(c);
 }
 
 static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n) {

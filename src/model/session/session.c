@@ -18,6 +18,7 @@ static void infer__session_free(infer_session *s) {
     infer__free(mem, s->top);
     infer__free(mem, s);
     c->n_sessions--;
+    infer__context_let(c);
 }
 
 /* Make room for n rows of results of `cols` floats. */
@@ -48,6 +49,8 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
     s = (infer_session *)infer__calloc(mem, 1, sizeof *s);
     if (!s) return infer__error(err, INFER_ERR_MEMORY, "no memory for a session");
     s->context = c;
+    infer__refs_take(&c->refs);
+    infer__atomic_set(&s->refs, INFER__OWNED);
     infer__adapters_begin(s, c->adapters);
     infer__cells_start(s);
     c->n_sessions++;

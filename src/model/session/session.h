@@ -12,6 +12,10 @@ enum { INFER__FURTHER_ROWS = 65 }; /* whose hidden states are kept: of a pass th
 /* NOT: a decoder's passes, or there is one stack. SOURCE: cross attention will read the encoder's results. */
 enum { INFER__ENCODES_NOT, INFER__ENCODES_SOURCE, INFER__ENCODES_VECTORS };
 struct infer_session {
+    infer__link dead;     /* of context->dead; first, so that it is the session */
+    infer__atomic refs;   /* of the caller, calls, generations and slices */
+    infer_session *slice_next;
+    int32_t in_slice;     /* 1 = in the list of context->slicing */
     infer_context *context;
     int32_t n, cap;      /* tokens so far, most */
     int32_t n_valid;     /* tokens whose cache entries can be used: n, or less after a far rewind */
@@ -61,35 +65,48 @@ struct infer_session {
     infer_stats stats;
 };
 
-/* calls.c: one call at a time. */
+/* calls.c: one call at a time. What is claimed has a reference more, so a leave may be the end of the object. */
 /* The session, and the context with it: 0 or STATE, with nothing claimed. */
 static int infer__session_claim(infer_session *s);
 static void infer__session_leave(infer_session *s);
 static infer_result infer__context_claim(infer_context *c, const char *call, infer_error *err);
+static int infer__context_own(infer_context *c); /* as claim, but in a child of fork() too: 0 = another call has it */
 static void infer__context_leave(infer_context *c);
+static void infer__context_let(infer_context *c); /* drop a reference */
+/* Close the caller's reference: STATE when it has none, or in a child of fork() that must not touch its device. */
+static infer_result infer__context_end(infer_context *c);
+static infer_result infer__session_end(infer_session *s);
 static infer_result infer__session_enter(infer_session *s, const char *call); /* both; the error is the session's */
 static infer_result infer__session_exit(infer_session *s, infer_result r);    /* both; returns r */
 /* 1 in a child of fork(), which does not have its threads or devices. */
 static int infer__context_lost(const infer_context *c);
 static int infer__model_lost(const infer_model *m);
-/* Hold the model while a call runs whose callbacks (memory, log) might close it. NULL is accepted; let returns r. */
+/* Hold the model while a call runs whose callbacks (memory, log) might close it, or while an object made from it
+ * exists.
+ * NULL is accepted; let returns r, and may free the model. */
 static void infer__model_hold(const infer_model *m);
 static infer_result infer__model_let(const infer_model *m, infer_result r);
+static void infer__model_free(infer_model *m); /* api/model_api.c: no reference is left */
 /* 1 when infer_session_cancel was called for the session's running call. */
 static int infer__session_cancelled(const infer_session *s);
 
 /* context.c, session.c: create completely, or fail without leaving anything; for a session, its context is claimed. */
 static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,
                                         int32_t default_sessions, infer_error *err);
-static void infer__context_free(infer_context *c);
+static void infer__context_free(infer_context *c); /* no reference is left */
 static infer_result infer__session_make(infer_session **out, infer_context *c, const infer_session_params *p,
                                         infer_error *err);
-static void infer__session_free(infer_session *s);
+static void infer__session_free(infer_session *s); /* whatever its references; its context is claimed, or freeing */
 static void infer__session_warn(const infer_session *s); /* logs settings that are allowed but seldom intended */
 
 /* eval.c: evaluate all steps or none; the context and the sessions are claimed. */
 static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err);
-static infer_result infer__eval_drop(infer_context *c); /* after INFER_MORE */
+static void infer__eval_drop(infer_context *c); /* abandon the eval after INFER_MORE */
+/* Its parts, which do not read the steps: first for each of its sessions, then once. */
+static void infer__eval_stand(infer_context *c, infer_session *s);
+static void infer__eval_over(infer_context *c);
+/* Abandon an eval of infer_eval_slice: its sessions and the context can be used again. */
+static infer_result infer__slices_drop(infer_context *c);
 /* Check a step's session: ARGUMENT when it is not one of the context's, or occurs in another step. */
 static infer_result infer__step_owner(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err);
 /* The first position that must be recomputed but cannot be, since it was given as an embedding; -1 = none. */
@@ -134,5 +151,8 @@ static infer_result infer__generate(infer_session *s, infer_sampler *sampler, co
 /* The sampler is claimed for a call of the session; NULL is accepted. */
 static infer_result infer__sampler_claim(infer_sampler *sampler, infer_error *err);
 static void infer__sampler_leave(infer_sampler *sampler);
+/* A sampler's grammar. NULL is accepted. */
+static void infer__grammar_take(infer_grammar *grammar);
+static void infer__grammar_let(infer_grammar *grammar);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * Owns:  infer_grammar (rules, vocabulary, caches), infer__matcher (where one text stands in it), lazy grammars.
  * Rules: the compiled grammar never changes; states and masks are caches, so a grammar and its matchers belong to one
- *        thread at a time. A call that fails leaves the matcher where it was.
+ *        thread at a time. A call that fails leaves the matcher where it was. But any thread may close a matcher: the
+ *        grammar's thread frees it when the grammar is next used.
  * Lazy:  a grammar with triggers allows everything until one of them appears in the text. The grammar then matches from
  *        the trigger's first byte on, with the rest of the token that holds it; of several triggers the one that begins
  *        first counts (the longest of those that begin there). A trigger token is matched whole, by its text too when
@@ -27,10 +28,12 @@ struct infer_grammar {
     infer_token *tokens;
     int32_t n_words, n_tokens;
     size_t longest;             /* bytes of a trigger word */
-    infer__atomic calls;        /* infer__claim: of the layer above */
+    infer__atomic calls, refs;  /* infer__claim, references: of the layer above */
+    infer__atomic dead;         /* matchers that have been closed, to be freed */
 };
 
 struct infer__matcher {
+    infer__link dead;    /* of grammar->dead; first, so that it is the matcher */
     infer_grammar *grammar;
     infer__matcher *prev, *next;
     int32_t state;
@@ -142,10 +145,27 @@ static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, co
     return INFER_OK;
 }
 
+/* Free the matchers that have been closed. */
+static void infer__matchers_bury(infer_grammar *g) {
+    infer__link *x = infer__links_take(&g->dead);
+    while (x) {
+        infer__matcher *m = (infer__matcher *)(void *)x;
+        x = x->next;
+        if (m->prev) m->prev->next = m->next;
+        else g->matchers = m->next;
+        if (m->next) m->next->prev = m->prev;
+        g->n_matchers--;
+        infer__bytes_free(&m->seen);
+        infer__bytes_free(&m->piece);
+        infer__free(g->mem, m);
+    }
+}
+
 static void infer__grammar_close(infer_grammar *g) {
     infer__mem own, *mem;
     int32_t i;
     if (!g) return;
+    infer__matchers_bury(g);
     own = g->own;
     mem = g->mem == &g->own ? &own : g->mem; /* the struct is freed through it */
     if (g->has_masks) {
@@ -164,7 +184,6 @@ static uint64_t infer__grammar_cached(const infer_grammar *g) {
     return g->has_masks ? infer__masks_bytes(&g->masks) : infer__states_bytes(&g->states);
 }
 
-static int infer__grammar_used(const infer_grammar *g) { return g->matchers != NULL; }
 static int infer__grammar_fits(const infer_grammar *g, const infer__tokenizer *t) { return g->tokenizer == t; }
 static int32_t infer__grammar_tokens(const infer_grammar *g) {
     return g->tokenizer ? infer__tokenizer_size(g->tokenizer) : 0;
@@ -196,6 +215,7 @@ static infer_result infer__grammar_begin(infer_grammar *g, infer_error *err) {
     int32_t **keep;
     uint32_t n = 0;
     infer_result r;
+    infer__matchers_bury(g);
     g->states.work = 0;
     g->states.work_limit = INFER__GRAMMAR_WORK;
     if (infer__states_bytes(&g->states) <= g->states.trim_at) return INFER_OK;
@@ -215,6 +235,7 @@ INFER__COLD_END
 static infer_result infer__matcher_open(infer__matcher **out, infer_grammar *g, infer_error *err) {
     infer__matcher *m = (infer__matcher *)infer__calloc(g->mem, 1, sizeof *m);
     *out = NULL;
+    infer__matchers_bury(g);
     if (!m) return infer__error(err, INFER_ERR_MEMORY, "out of memory for a grammar's matcher");
     m->grammar = g;
     m->next = g->matchers;
@@ -228,16 +249,10 @@ static infer_result infer__matcher_open(infer__matcher **out, infer_grammar *g, 
 }
 
 static void infer__matcher_close(infer__matcher *m) {
-    if (!m) return;
-    if (m->prev) m->prev->next = m->next;
-    else m->grammar->matchers = m->next;
-    if (m->next) m->next->prev = m->prev;
-    m->grammar->n_matchers--;
-    infer__bytes_free(&m->seen);
-    infer__bytes_free(&m->piece);
-    infer__free(m->grammar->mem, m);
+    if (m) infer__links_put(&m->grammar->dead, &m->dead);
 }
 
+static infer_grammar *infer__matcher_grammar(infer__matcher *m) { return m ? m->grammar : NULL; }
 static infer__atomic *infer__matcher_calls(infer__matcher *m) { return m ? &m->grammar->calls : NULL; }
 
 static void infer__matcher_reset(infer__matcher *m) {

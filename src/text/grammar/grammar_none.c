@@ -17,6 +17,7 @@ static infer_result infer__matcher_open(infer__matcher **out, infer_grammar *g, 
     return infer__grammar_left_out(err);
 }
 static void infer__matcher_close(infer__matcher *m) { (void)m; }
+static infer_grammar *infer__matcher_grammar(infer__matcher *m) { (void)m; return NULL; }
 static infer__atomic *infer__matcher_calls(infer__matcher *m) { (void)m; return NULL; }
 static void infer__matcher_reset(infer__matcher *m) { (void)m; }
 static infer_result infer__matcher_copy(infer__matcher *to, const infer__matcher *from, infer_error *err) {

@@ -48,7 +48,7 @@ struct infer_sampler {
     char *pieces;           /* infill: beginnings of texts */
     infer__matcher *matcher; /* grammar: its place; NULL = there is no such stage */
     int32_t cap_work, cap_counts, cap_repeats;
-    infer__atomic calls;    /* infer__claim: of the layer above */
+    infer__atomic calls, refs; /* infer__claim, references: of the layer above */
 };
 
 /* The next number of the generator. */
