@@ -378,7 +378,7 @@ static void test_hostile_keys_arrays(void) {
     gw_ints(&w, "llama.expert_used_count", GW_U32, differ, 2);
     file = keys_file(data, n, &w, "llama.expert_used_count", &size);
     CHECK(!keys_run(file, size, 0, NULL, with, KEYS_VOCAB, why, sizeof why));
-    CHECK_HAS(why, "key llama.expert_used_count: numbers that differ");
+    CHECK_HAS(why, "key llama.expert_used_count: values that differ");
     free(file);
     gw_init(&w);
     gw_ints(&w, "llama.attention.rope_pattern", GW_BOOL, both, 2);
