@@ -421,7 +421,7 @@ def uninitialised(t):
 
 
 # Sweeps over texts, masks and budgets, and a text of 8,300 positions, that take minutes where instructions are interpreted, and depend on none of them:
-# this computer runs them, i686 and the sanitizers too.
+# this computer runs them, and the sanitizers.
 TEXTS = ("grammar_masks_large,grammar_hostile,kinds_hostile,pretokenizer_hostile,tokenizer_hostile,test_marks,chat_replies_by_template,test_budget,"
          "gpu_check_covers,gpu_cuda_modules,gpu_special,gpu_ptx,gpu_verdict_hostile,hostile_keys_references,"
          "arch_llama4-chunk,constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,hostile_keys_all_rows,hostile_streams,generate_stop_strings,generate_memory,host_signal_storm")
@@ -469,7 +469,7 @@ def group_cross(t):
             t.step("tests on " + name, run + [exe], env=dict(env if run or not DEEP else {}, CHECK_WITHOUT=but))
     systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"], ",".join([TEXTS, LOGIC, ANY_ORDER])),
                ("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"], TEXTS + ("" if DEEP else "," + LOGIC)),
-               ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, [], "" if DEEP else LOGIC),
+               ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, [], "" if DEEP else TEXTS + "," + LOGIC),
                ("Windows", "x86_64-w64-mingw32-gcc", ["-lm"], [wine], TEXTS + "," + KERNELS)]
     groups = [lambda t, s=s: system(t, *s) for s in systems if os.environ.get("ONLY", s[0]) == s[0]]
     groups += [lambda t: t.step("compile for other systems", [PY, "tests/compile/run.py", "--cross"])] * ("ONLY" not in os.environ)
