@@ -514,10 +514,11 @@ INFER_VERSION is 0xMMmmpp: major, minor, patch. CHANGELOG.md lists what changed.
 
     patch   no declaration changes. Programs run with any patch version of a shared library, older or newer, without
             recompiling.
-    minor   additions only: functions, constants, fields at the end of structs. Programs compile without changes and
-            behave as before. They must be recompiled: since structs may have other sizes, calls that open a model
-            refuse a program that was compiled with another minor version (INFER_ERR_ARGUMENT).
-    major   may change anything. Until 1.0 a minor version may, too; CHANGELOG.md opens with what broke.
+    minor   additions only: functions, constants, fields in the place of a struct's `reserved` ones. Programs compile
+            without changes and behave as before; from 1.0 on they also run with the shared library of a later minor
+            version without recompiling. Calls that open a model refuse a program that was compiled with a later one
+            than the library (INFER_ERR_ARGUMENT), and parameters whose reserved fields are not 0 are refused.
+    major   may change anything. Until 1.0 a minor version may, too, and must match; CHANGELOG.md opens with what broke.
 
 Promised with these: names, types and values in the declarations; 0 as the default of every parameter; who owns what;
 which results a call can return, where the comments list them. Initialise structs by zeros or by the names of fields,
@@ -819,6 +820,7 @@ typedef struct infer_grammar_params {
     const infer_token *trigger_tokens; /* a trigger token is matched by its text, or by a <token> terminal */
     int32_t n_trigger_tokens;
     infer_limits limits; /* for compiling: seconds (2), cancel */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_grammar_params;
 /* Compile a grammar; params are copied. model may be NULL: the grammar can then check texts but not sample, and <text>
  * terminals are unknown. It keeps caches (at most some 100 MB, usually a few), so it and its samplers belong to one

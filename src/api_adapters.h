@@ -22,6 +22,7 @@ typedef struct infer_adapter_info {
     const infer_token *invocation; /* n_invocation tokens (aLoRA): it applies from the last place where these begin */
     int32_t n_invocation;          /* in the session's tokens, not before; 0 = to all tokens */
     uint64_t bytes;     /* of its values as float32: what it takes on each device, and at most on the host */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_adapter_info;
 
 /* Open a LoRA adapter or a control vector (GGUF) for a model that is open. It may be used in any number of sessions,

@@ -39,6 +39,7 @@ typedef struct infer_chat_message {
     const char *name;         /* tool: its name; or the author's */
     const infer_chat_part *parts; /* n_parts, in place of content */
     size_t n_parts;
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_chat_message;
 
 /* A conversation: messages as structs or, in messages_json, as zero-terminated JSON in the form made common by OpenAI's
@@ -87,6 +88,7 @@ typedef struct infer_chat_params {
     infer_chat_fn fn;      /* infer_chat: receives the reply as it comes; non-zero = stop */
     void *user;
     infer_limits limits;   /* for rendering: seconds (2), cancel */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_chat_params;
 
 /* The text of a conversation, as the model's own template writes it, in segments. model may be NULL when template_text

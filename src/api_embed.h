@@ -37,6 +37,7 @@ typedef struct infer_embed_params {
                             * "{instruction}" (the prefix) are replaced. NULL = as the file says
                             * (tokenizer.chat_template.rerank), else both with the vocabulary's separator between
                             * them */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_embed_params;
 
 /* Floats per vector (with INFER_POOL_RANK: labels). 0: the model has no such vectors. params may be NULL. */

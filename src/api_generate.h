@@ -59,6 +59,7 @@ typedef struct infer_generate_params {
     /* Called for every token with the `logprobs` most likely ones (without logprobs, n_top and logprob are 0); non-zero
      * = stop, and the text of this token is not shown. */
     int (*token)(void *user, infer_token token, float logprob, const infer_top *top, int32_t n_top);
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_generate_params;
 typedef struct infer_generate_info {
     int32_t stop_reason; /* INFER_STOP_* */
@@ -68,6 +69,7 @@ typedef struct infer_generate_info {
     uint64_t bytes; /* bytes of text */
     int32_t drafted, accepted; /* drafted tokens; how many of them were chosen */
     int32_t dropped; /* conversations: messages that were left out (infer_chat_params.on_full) */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_generate_info;
 /* Continue the session with `prompt` (UTF-8; NULL or "" = continue from the current position; BOS is added at position
  * 0 where the vocabulary asks for it, unless the prompt already has it) and generate. sampler NULL = greedy; params
@@ -129,6 +131,7 @@ typedef struct infer_fill_params {
     /* Called after every step with the n tokens, of which `open` are masks. Non-zero = stop. */
     int (*step)(void *user, const infer_token *tokens, int32_t n, int32_t open);
     void *user;
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_fill_params;
 /* Write params->n tokens after the n_prompt given ones (include the text's own special tokens) to out (n tokens; owned
  * by the caller). sampler NULL = greedy. A grammar and stages that look back (penalties) assume an

@@ -21,6 +21,7 @@ typedef struct infer_queue_params {
                           * memory; 0 = 16, -1 = none */
     int32_t thread;      /* 1 = the queue runs in a thread of its own, which calls the callbacks and the allocator;
                           * 0 = it runs in infer_queue_step and infer_request_wait */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_queue_params;
 
 /* A request. Everything is copied except the sampler, the adapters and generate.draft: these are in use until it has
@@ -37,6 +38,7 @@ typedef struct infer_request_params {
     int32_t priority;              /* higher ones begin first and keep their memory longest; equal ones in order */
     void (*done)(void *user, infer_request *request); /* called when it has ended; the last of its callbacks */
     void *user;                    /* of done */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_request_params;
 
 typedef enum infer_request_state {
@@ -51,6 +53,7 @@ typedef struct infer_request_info {
     infer_generate_info generate; /* so far */
     int32_t reused;               /* prompt tokens reused from another request */
     double waited, first, seconds; /* since submission: until it began; until its first token; until now or its end */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_request_info;
 
 typedef struct infer_queue_stats {
@@ -59,6 +62,7 @@ typedef struct infer_queue_stats {
     uint64_t prompt_tokens, reused; /* prompt tokens that were evaluated; that were reused instead */
     uint64_t new_tokens, passes;
     uint64_t again;                 /* tokens evaluated again after their request was preempted */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_queue_stats;
 
 /* UNSUPPORTED: encoders, models with an encoder and a decoder, models that fill in masked tokens; params->thread in a

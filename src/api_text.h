@@ -61,6 +61,7 @@ typedef struct infer_template_params {
     uint64_t max_memory; /* bytes while rendering (64 MiB + 10 times the template + 32 times the variables; at most
                                   * 1 GiB) */
     infer_limits limits;         /* seconds (2), cancel */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_template_params;
 /* The result of infer_template_render: the text (zero-terminated), and the segments that make it up, in order. */
 typedef struct infer_rendering {
@@ -144,6 +145,7 @@ typedef struct infer_chat_parser_params {
     infer_chat_fn fn;      /* may be NULL */
     void *user;
     infer_allocator allocator;
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_chat_parser_params;
 /* Create a parser for one reply. How a model writes calls and reasoning is recognised from words in its template, using
  * a table; when a template teaches no format, "plain" is used: everything is content. model may be NULL when format or

@@ -154,6 +154,7 @@ typedef struct infer_context_params {
                       * WebAssembly) */
     int32_t n_processors;
     int32_t low_priority; /* 1 = the context's threads run at low priority; not the caller's */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_context_params;
 
 typedef struct infer_model_params {
@@ -196,6 +197,7 @@ typedef struct infer_model_params {
     void *parallel_user;
     infer_limits limits; /* for every call that tokenizes a text: seconds (none), cancel (several threads may call it at
                           * once). Evals have infer_session_params.progress */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_model_params;
 
 typedef struct infer_session_params {
@@ -206,6 +208,7 @@ typedef struct infer_session_params {
     void *progress_user;
     infer_trace_fn trace; /* NULL = none; slow, for debugging */
     void *trace_user;
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_session_params;
 
 /* Which results an eval keeps. */
@@ -250,6 +253,7 @@ typedef struct infer_model_info {
     int32_t embedding, labels; /* width of pooled vectors; labels of a classifier, 0 = none */
     infer_token decoder_start; /* of models with an encoder and a decoder: see infer_session_encode; -1 for others */
     int32_t masked;         /* 1 = it fills in masked tokens (infer_session_fill) and does not generate */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_model_info;
 
 /* A device's part of infer_memory. */
@@ -270,6 +274,7 @@ typedef struct infer_memory {
     int32_t layers;   /* layers of the model, on the CPU and on GPUs */
     int32_t n_devices;
     infer_device_memory devices[INFER_MAX_DEVICES]; /* n_devices of them, in the order of their layers */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_memory;
 
 /* How much of a session infer_session_save_more has saved. Zeros = nothing yet. */
@@ -286,6 +291,7 @@ typedef struct infer_stats {
     double prompt_seconds, new_seconds;
     uint64_t bytes_up, bytes_down, launches, syncs; /* device traffic of the last eval; 0 on CPU */
     uint64_t weight_bytes;                          /* bytes of weights that one token reads */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_stats;
 
 typedef struct infer_profile_row {
@@ -306,6 +312,7 @@ typedef struct infer_device_info {
                               * the machine's, or what the process's container may have; 0 = not known. Its free
                               * includes caches that the system would give back, mapped files among them */
     char why_not[120];
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_device_info;
 
 /* One row of infer_device_check: the worst result over several inputs of an operation, with the kernels of one program.

@@ -427,11 +427,12 @@ TEXTS = ("grammar_masks_large,grammar_hostile,kinds_hostile,pretokenizer_hostile
          "arch_llama4-chunk,constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,hostile_keys_all_rows,hostile_streams,generate_stop_strings,generate_memory,host_signal_storm")
 
 
-# Minutes of logic above the kernels, which is the same everywhere, and of arithmetic and threads that no order of bytes changes.
-LOGIC = ("draft,nextn,adapters_every_matrix,adapters_references,adapters_merge_types,queue_same,queue_adapters,queue_life,queue_threads,slices_queue,"
-         "hostile_extremes,hostile_keys,hostile_windows,hostile_numbers,cells_snapshots,fill_schedule")
-ANY_ORDER = ("cache_threads,cache_window,cache_fork,attention_cases,attention_levels,attention_splits,attention_ranges,arch_deepseek4-topk,arch_deepseek2-yarn,"
-             "arch_hf/gemma3n_c,arch_baichuan-13b,arch_step35,arch_phi3-longrope,arch_deepseek2-lite,int8_dots,float_levels,float_panels,vocab_cost,jinja_limits")
+# Minutes of logic above the kernels, which is the same everywhere; arithmetic, which CPUS has too; and what no order of bytes changes.
+LOGIC = ("draft,nextn,adapters_every_matrix,adapters_references,adapters_merge_types,adapters_sessions,queue_same,queue_adapters,queue_life,queue_threads,"
+         "slices_queue,hostile_extremes,hostile_keys,hostile_windows,hostile_numbers,cells_snapshots,cells_fork,cache_fork,fill_schedule,arch_hf/,"
+         "arch_otherwise,sampler_random,sampler_stages,grammar_random,ugm_circle,vocab_cost,jinja_limits,jinja_parse_memory,needs_by_name,chat_replies")
+ARITHMETIC = "int8_,attention_,float_levels,float_panels,float_matmul,ops_moe_matmul,ops_matmul"
+ANY_ORDER = "-dense,cache_threads,cache_window,cache_kv_types,arch_deepseek4-topk,arch_step35"
 
 
 # What OpenCL computes under Wine is computed by the same library as here; its driver and the life of a model are what may differ.
@@ -467,8 +468,8 @@ def group_cross(t):
         if t.step("compile for " + name, [cc, "-std=gnu99", "-O2" if run[:1] != [wine] and run else "-O1", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c",
                                              "-o", exe] + flags):
             t.step("tests on " + name, run + [exe], env=dict(env if run or not DEEP else {}, CHECK_WITHOUT=but))
-    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"], ",".join([TEXTS, LOGIC, ANY_ORDER])),
-               ("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"], TEXTS + ("" if DEEP else "," + LOGIC)),
+    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"], ",".join([TEXTS] + [LOGIC, ARITHMETIC, ANY_ORDER] * (not DEEP))),
+               ("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"], ",".join([TEXTS] + [LOGIC, ARITHMETIC] * (not DEEP))),
                ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, [], "" if DEEP else TEXTS + "," + LOGIC),
                ("Windows", "x86_64-w64-mingw32-gcc", ["-lm"], [wine], TEXTS + "," + KERNELS)]
     groups = [lambda t, s=s: system(t, *s) for s in systems if os.environ.get("ONLY", s[0]) == s[0]]

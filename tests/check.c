@@ -89,6 +89,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_index.c"
 #  include "test_compress.c"
 #  include "test_api.c"
+#  include "test_versions.c"
 #  include "test_generate.c"
 #  include "test_generation.c"
 #  include "test_fill.c"
@@ -190,6 +191,7 @@ int main(int argc, char **argv) {
     suite_index();
     suite_compress();
     suite_api();
+    suite_versions();
     suite_generate();
     suite_generation();
     suite_fill();

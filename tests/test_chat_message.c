@@ -133,7 +133,7 @@ static const char CM_TOOLS[] = "[{\"type\": \"function\", \"function\": {\"name\
                                "\"object\", \"properties\": {\"a\": {\"type\": \"number\"}}}}}]";
 
 static void test_chat_structs(void) {
-    infer_chat_message m[3] = { { "user", "\"a\"\\\n\x01\xff\xc3", 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0 } };
+    infer_chat_message m[3] = { { "user", "\"a\"\\\n\x01\xff\xc3", 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, { 0 } } };
     infer_chat_tool tools[2] = { { "f", NULL, NULL }, { "g", "", " {\"type\":\"object\"} " } };
     infer_chat_call call = { "", "f", NULL, 0 };
     infer_chat_params chat;
@@ -240,7 +240,7 @@ static void test_chat_structs_templates(void) {
 }
 
 static void cm_refused(const infer_chat_message *last, const infer_chat_tool *tool, infer_result want, const char *what) {
-    infer_chat_message m[2] = { { "user", "a", 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0 } };
+    infer_chat_message m[2] = { { "user", "a", 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, { 0 } } };
     infer_chat_params chat;
     infer_rendering *out = (infer_rendering *)1;
     infer_error err;
@@ -256,7 +256,7 @@ static void cm_refused(const infer_chat_message *last, const infer_chat_tool *to
     CHECK_STR(err.message, what);
 }
 static void test_chat_structs_refused(void) {
-    static const infer_chat_message user = { "user", "b", 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0 };
+    static const infer_chat_message user = { "user", "b", 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, { 0 } };
     infer_chat_message m = user;
     infer_chat_part parts[2] = { { INFER_CHAT_PART_TEXT, "a", 0 }, { INFER_CHAT_PART_IMAGE, NULL, 0 } };
     infer_chat_call calls[2] = { { "1", "f", "{}", 0 }, { "2", "g", "{\"a\": }", 0 } };
@@ -455,7 +455,7 @@ static void test_chat_structs_memory(void) {
     infer_allocator a = { NULL, check_alloc, check_free };
     infer_chat_call call = { "1", "f", "{\"a\": 1}", 0 };
     infer_chat_tool tool = { "f", "d", "{}" };
-    infer_chat_message m[2] = { { "user", "a", 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0 }, { "assistant", "b", 0, "r", 0, NULL, 1, NULL, NULL, NULL, 0 } };
+    infer_chat_message m[2] = { { "user", "a", 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, { 0 } }, { "assistant", "b", 0, "r", 0, NULL, 1, NULL, NULL, NULL, 0, { 0 } } };
     infer_model_params mp;
     infer_model *model = NULL;
     infer_chat_params chat;

@@ -73,6 +73,7 @@ INFER_API infer_result infer_chat_parser_create(infer_chat_parser **out, const i
     if (!params->allocator.alloc != !params->allocator.free)
         return infer__error(err, INFER_ERR_ARGUMENT, "allocator: alloc and free must both be given, or neither");
     infer__error_clear(err);
+    if (infer__reserved_check(params->reserved, "chat_parser_params", err)) return INFER_ERR_ARGUMENT;
     o.format = params->format;
     if (params->template_text) {
         o.text = params->template_text;
@@ -304,6 +305,7 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
     memset(&rq, 0, sizeof rq);
     memset(&arena, 0, sizeof arena);
     arena.mem = mem;
+    if (infer__reserved_check(p->reserved, "chat_params", err)) return INFER_ERR_ARGUMENT;
     if (p->begun && p->no_generation_prompt)
         return infer__error(err, INFER_ERR_ARGUMENT, "begun: no_generation_prompt leaves no reply to begin");
     if (p->thinking < -1 || p->thinking > 1)

@@ -71,7 +71,9 @@ static infer_result infer__embed_check(infer__embedding *e, const char *call, in
 /* A new, empty job; the model is held. */
 static infer_result infer__job_make(infer_embedding **out, infer_context *c, const infer_embed_params *params,
                                     infer_error *err) {
-    infer_embedding *x = (infer_embedding *)infer__calloc(&c->model->mem, 1, sizeof *x);
+    infer_embedding *x;
+    if (params && infer__reserved_check(params->reserved, "embed_params", err)) return INFER_ERR_ARGUMENT;
+    x = (infer_embedding *)infer__calloc(&c->model->mem, 1, sizeof *x);
     if (!x) return infer__error(err, INFER_ERR_MEMORY, "no memory for a job of texts");
     infer__model_hold(c->model);
     x->model = c->model;

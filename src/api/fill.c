@@ -188,7 +188,8 @@ INFER_API infer_result infer_session_fill(infer_session *session, infer_sampler 
                          : n_prompt < 0 || (n_prompt > 0 && !prompt) ? "there is no prompt of n_prompt tokens"
                          : params->order < 0 || params->order > INFER_FILL_LEFT ? "there is no such order"
                                                                                : "steps or block is negative");
-    else if ((r = infer__sampler_claim(sampler, &e)) == INFER_OK) {
+    else if ((r = infer__reserved_check(params->reserved, "fill_params", &e)) == INFER_OK &&
+             (r = infer__sampler_claim(sampler, &e)) == INFER_OK) {
         r = infer__fill(&f, prompt, out, &e);
         infer__sampler_leave(sampler);
     }

@@ -247,6 +247,7 @@ typedef struct infer__generation {
 static infer_result infer__generate_check(const infer_model *model, const infer_sampler *sampler,
                                           const infer_generate_params *p, infer_error *err) {
     int32_t i;
+    if (infer__reserved_check(p->reserved, "generate_params", err)) return INFER_ERR_ARGUMENT;
     if (model->hp.not_causal)
         return infer__error(err, INFER_ERR_UNSUPPORTED,
                             "architecture \"%s\" fills in masked tokens: it does not write one after the other",

@@ -12,6 +12,7 @@ INFER_API infer_result infer_grammar_create(infer_grammar **out, infer_model *mo
     *out = NULL;
     if (!params) return infer__error(err, INFER_ERR_ARGUMENT, "params is NULL");
     infer__error_clear(err);
+    if (infer__reserved_check(params->reserved, "grammar_params", err)) return INFER_ERR_ARGUMENT;
     infer__model_hold(model);
     r = infer__grammar_open(out, model ? &model->mem : NULL, model ? model->tokenizer : NULL, params, err);
     if (r != INFER_OK) return infer__model_let(model, r);

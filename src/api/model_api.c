@@ -12,6 +12,7 @@
 
 static infer_result infer__model_check_params(const infer_model_params *p, infer_error *err) {
     int32_t i;
+    if (infer__reserved_check(p->reserved, "model_params", err)) return INFER_ERR_ARGUMENT;
     if (!infer__backend_name(p->backend))
         return infer__error(err, INFER_ERR_ARGUMENT, "backend %d is no infer_backend", (int)p->backend);
     if (p->backend > INFER_CPU && !infer__gpu_has_backend(p->backend))
@@ -41,6 +42,13 @@ static infer_result infer__model_check_params(const infer_model_params *p, infer
     return infer__plan_check(&p->fit, "fit", err);
 }
 
+/* 1 when a program compiled with infer.h of version `program` can use an implementation of version `library`: section
+ * 20 of the manual. */
+static int infer__version_fits(uint32_t program, uint32_t library) {
+    const uint32_t minor = program >> 8 & 0xff, newest = library >> 8 & 0xff;
+    return program >> 16 == library >> 16 && (library >> 16 == 0 ? minor == newest : minor <= newest);
+}
+
 /* A model with nothing in it: checks that do not depend on where the file comes from. */
 static infer_result infer__model_start(infer_model **out, const infer_model_params *params, uint32_t version,
                                        infer_error *err) {
@@ -50,7 +58,7 @@ static infer_result infer__model_start(infer_model **out, const infer_model_para
     infer_result r;
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
     *out = NULL;
-    if (version >> 8 != INFER_VERSION >> 8) /* patch versions change no declaration */
+    if (!infer__version_fits(version, INFER_VERSION))
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "infer.h is version %d.%d.%d, its implementation was built from %d.%d.%d",
                             (int)(version >> 16), (int)(version >> 8 & 0xff), (int)(version & 0xff),

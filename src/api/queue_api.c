@@ -80,6 +80,7 @@ static void infer__queue_let(infer_queue *q) {
 static infer_result infer__queue_params_of(const infer_model *m, infer_queue_params *p, infer_error *err) {
     const int32_t least[] = { p->slots, p->waiting, p->positions, p->prompt_rows, p->context.cells };
     size_t i;
+    if (infer__reserved_check(p->reserved, "queue_params", err)) return INFER_ERR_ARGUMENT;
     for (i = 0; i < INFER__COUNT(least); i++)
         if (least[i] < 0 || least[i] > 1 << 24)
             return infer__error(err, INFER_ERR_ARGUMENT, "queue_params: %d is outside 0..%d", (int)least[i], 1 << 24);
@@ -276,6 +277,7 @@ static infer_result infer__request_fill(infer_request *r, infer_queue *q, const 
     infer__mem *mem = &q->model->mem;
     infer_result result = infer__generate_check(q->model, p->sampler, &p->generate, err);
     if (result != INFER_OK) return result;
+    if (infer__reserved_check(p->reserved, "request_params", err)) return INFER_ERR_ARGUMENT;
     if (p->generate.negative)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "negative: guidance is not supported in a queue");
     if (!!p->prompt + (p->tokens != NULL) + (p->chat != NULL) != 1)

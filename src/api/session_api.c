@@ -15,6 +15,7 @@ INFER_API infer_result infer_session_create_in(infer_session **out, infer_contex
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_create_in: out is NULL");
     *out = NULL;
     if (!context) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_create_in: context is NULL");
+    if (params && infer__reserved_check(params->reserved, "session_params", err)) return INFER_ERR_ARGUMENT;
     r = infer__context_claim(context, "infer_session_create_in", err);
     if (r != INFER_OK) return r;
     r = infer__session_make(&s, context, params ? params : &zero, err);
@@ -36,6 +37,7 @@ INFER_API infer_result infer_session_create(infer_session **out, infer_model *mo
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_create: out is NULL");
     *out = NULL;
     if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_create: model is NULL");
+    if (infer__reserved_check(p.reserved, "session_params", err)) return INFER_ERR_ARGUMENT;
     if (p.context < 0 || p.context > 1 << 30)
         return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d", (int)p.context);
     if (p.own.cells == 0) p.own.cells = p.context;

@@ -54,6 +54,7 @@ INFER_API infer_result infer_template_render(const infer_template *t, const infe
     infer__error_clear(err);
     memset(&options, 0, sizeof options);
     if (params) {
+        if (infer__reserved_check(params->reserved, "template_params", err)) return INFER_ERR_ARGUMENT;
         options.trusted = params->trusted;
         options.now = params->now;
         options.max_steps = params->max_steps;

@@ -280,6 +280,9 @@ typedef struct infer__report {
 /* Fill *err (may be NULL) and return code, so that `return infer__error(err, INFER_ERR_FORMAT, "...", ...)`
  * is the usual way to fail. Long messages are truncated at a UTF-8 character boundary; control bytes become '?'. */
 static infer_result infer__error(infer_error *err, infer_result code, const char *format, ...) INFER__PRINTF(3, 4);
+/* ARGUMENT when a field of a later version is set in the caller's struct, which is called `name`. */
+enum { INFER__RESERVED = 4 };
+static infer_result infer__reserved_check(const uint64_t *reserved, const char *name, infer_error *err);
 /* *err = no error; NULL is accepted. */
 static void infer__error_clear(infer_error *err);
 /* snprintf for the library: no locale, no <stdio.h>; d i u x X p s c g f e % with flags, width, precision and lengths.

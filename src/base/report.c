@@ -347,3 +347,13 @@ static void infer__log(const infer__report *r, int level, const char *format, ..
     infer__clean(text, cut);
     r->log(r->user, level, text);
 }
+
+static infer_result infer__reserved_check(const uint64_t *reserved, const char *name, infer_error *err) {
+    int32_t i;
+    for (i = 0; i < INFER__RESERVED; i++)
+        if (reserved[i] != 0)
+            return infer__error(
+                err, INFER_ERR_ARGUMENT,
+                "%s.reserved is not 0: a field of a later version of infer.h, or the struct was not zeroed", name);
+    return INFER_OK;
+}

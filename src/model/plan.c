@@ -19,6 +19,7 @@ static infer_result infer__plan_check(const infer_context_params *in, const char
         { "cells", in->cells, 0, 1 << 30 },     { "keep", in->keep, 0, 1 << 30 },
         { "sessions", in->sessions, 0, 1 << 20 }, { "snapshot_every", in->snapshot_every, 0, 1 << 30 } };
     size_t i;
+    if (infer__reserved_check(in->reserved, name, err)) return INFER_ERR_ARGUMENT;
     for (i = 0; i < INFER__COUNT(given); i++)
         if (given[i].value < given[i].min || given[i].value > given[i].max)
             return infer__error(err, INFER_ERR_ARGUMENT, "%s.%s is %d, outside %d..%d", name, given[i].name,

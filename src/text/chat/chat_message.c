@@ -116,6 +116,7 @@ static void infer__chat_write_message(infer__chat_writing *w, const infer_chat_m
         infer__chat_wrong(w, INFER_ERR_ARGUMENT, NULL, 0, wrong);
         return;
     }
+    if ((w->r = infer__reserved_check(m->reserved, "a chat_message", w->err)) != INFER_OK) return;
     infer__bytes_char(w->out, '{');
     infer__chat_put_member(w, "role", m->role, 0);
     if (m->n_parts) infer__chat_write_parts(w, m);
