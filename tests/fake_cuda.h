@@ -79,7 +79,7 @@ static void fakecu_closed(void) {
     CHECK(fakecu.current == FAKECU_HOST && fakecu.depth == 1);
 }
 
-/* Calls whose failure nobody hears. */
+/* Calls whose failure is ignored. */
 static int fakecu_releases(const char *name) {
     static const char *const names[] = {
         "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuMemFree_v2", "cuMemFreeHost", "cuModuleUnload",

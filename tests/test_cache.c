@@ -1,4 +1,4 @@
-/* test_cache.c: pages: threads and batches do not change bits, windows give memory back, rewinding behind the window
+/* test_cache.c: pages: threads and batches do not change bits, windows give memory back, rewinding past the window
  * computes again, forks do not see each other, everything is returned. */
 
 static infer_model *cache_model(const char *name) {
@@ -143,7 +143,7 @@ done:
     CHECK(infer_model_close(m) == INFER_OK);
 }
 
-/* Forks share pages, write apart, and give everything back. */
+/* Forks share pages, write separately, and free everything. */
 static void test_cache_fork(void) {
     static const char *const files[] = { "gemma3-real-dense", "llama-dense", "llama-dense", "gemma3-real-dense" };
     static const int32_t types[] = { INFER_KV_F16, INFER_KV_F32, INFER_KV_Q8_0, INFER_KV_Q4_0 };

@@ -19,7 +19,7 @@ static void gpu_cache_make(infer__ctx *c, gpu_cache *o, int32_t type, int32_t pa
     free(nan);
 }
 
-/* The same keys: the CPU has them turned, page by page. */
+/* The same keys: the CPU has them transposed, page by page. */
 static void gpu_same_keys(gpu_pair *p, const infer__kv_buf *cpu, const infer__kv_buf *gpu, int32_t pages,
                           const ops_att *t) {
     uint64_t page = cpu->buf.bytes / (uint64_t)pages;

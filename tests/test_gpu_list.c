@@ -203,7 +203,7 @@ static void test_gpu_opencl_order(void) {
         memset(p, 0, sizeof p);
         p[0].name = "P1";
         p[1].name = "P2";
-        for (i = 0; i < 10; i++) { /* 6 + 4, each list turned, and reversed in odd turns */
+        for (i = 0; i < 10; i++) { /* 6 + 4, each list rotated, and reversed in odd rounds */
             ocl_fake_platform *to = i < 6 ? &p[0] : &p[1];
             to->devices[to->n++] = i < 6 ? &d[(i + turn / 4) % 6] : &d[6 + (i - 6 + turn / 4) % 4];
         }

@@ -192,7 +192,7 @@ static void test_gpu_ops_moe_bias(void) {
 enum { GPU_MOE_SPREAD, GPU_MOE_ONE, GPU_MOE_LAST, GPU_MOE_SOME }; /* who chooses what */
 
 /* The expert that row t has as its choice j. ONE: the middle one for all (and those after it); LAST: the last for all;
- * SOME: every third is chosen by nobody. */
+ * SOME: every third is not chosen. */
 static int32_t gpu_moe_choice(int how, int32_t t, int32_t j, int32_t experts) {
     uint32_t n = (uint32_t)experts, at = (uint32_t)(t * 7 + j * 3) % n;
     if (how == GPU_MOE_ONE) return (int32_t)((n / 2 + (uint32_t)j) % n);

@@ -555,7 +555,7 @@ static void test_gpu_ops_embed(void) {
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------- */
 
-/* with: 1 = times up, 2 = divided, 4 = what comes of it cut; where: 0 y apart, 1 y = x, 2 y = up. */
+/* with: 1 = times up, 2 = divided, 4 = what comes of it cut; where: 0 y separate, 1 y = x, 2 y = up. */
 static void gpu_act_case(gpu_pair *p, int kind, int32_t rows, int32_t cols, int with, int where) {
     gpu_tensor x, up, y, *to = where == 1 ? &x : where == 2 ? &up : &y;
     gpu_weight w;

@@ -738,7 +738,7 @@ static void test_gpu_places_fewer(void) {
 /* A device whose largest buffer is small: a layer takes several; where a tensor is larger than that, it says so. */
 static uint64_t places_most;
 static uint64_t places_largest(void *device) { (void)device; return places_most; }
-/* Tests that send the weights twice: where their bytes have to be turned they are copies, given up once they are sent. */
+/* Tests that send the weights twice: where their bytes have to be swapped they are copies, freed once they are sent. */
 #define PLACES_MAPPED() do { if (INFER__BIG_ENDIAN) SKIP("cpu: big-endian, the weights are not those of the file"); } while (0)
 
 static void test_gpu_places_buffers(void) {

@@ -1,7 +1,7 @@
-/* test_gpu_rounded.c: products whose input is rounded to 8 bits or halves, and their neighbours, on devices against the
- * CPU's scalar level, which rounds alike. Part of test_gpu_ops.c, whose helpers it uses. */
+/* test_gpu_rounded.c: products whose input is quantised to 8 bits or converted to halves, and the ops fused with them,
+ * on devices against the CPU's scalar level, which rounds alike. Part of test_gpu_ops.c, whose helpers it uses. */
 
-/* A product with its neighbours, made by infer__matmul on both. */
+/* A product with fused ops, computed by infer__matmul on both. */
 typedef struct gpu_mix {
     int32_t n_w, types[3], rows[3], cols, n;
     int bias, norm, act, add, keep, aligned; /* norm: 1 + INFER__NORM_*; act: 1 + INFER__ACT_*; aligned: results lie at

@@ -601,7 +601,7 @@ static void test_hostile_keys_as_saved(void) {
     }
 }
 
-/* Tensors that nobody binds are refused by name as well, and go by with allow_unknown. */
+/* Unbound tensors are refused by name as well, and ignored with allow_unknown. */
 static void test_hostile_keys_tensors(void) {
     static const uint64_t dims[2] = { 4, 3 };
     infer_model_params mp;
@@ -651,7 +651,7 @@ static void test_hostile_keys_tensors(void) {
     free(file);
 }
 
-/* Keys of the tokenizer: one that nobody reads may mean other ids, so texts are refused by its name. */
+/* Keys of the tokenizer: one that is not read may mean other ids, so texts are refused by its name. */
 static void test_hostile_keys_tokenizer(void) {
     static const struct { const char *key; char type; double value; int fine; } cases[] = {
         { "tokenizer.ggml.normalizer.unicode", 's', 0, 0 },

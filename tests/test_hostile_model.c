@@ -1,5 +1,5 @@
 /* test_hostile_model.c: models whose tensors and keys do not agree with each other: an error that names them, never a read
- * past a tensor or of memory that nobody wrote. */
+ * past a tensor or of uninitialised memory. */
 #include "gguf_write.h"
 
 /* ---- models in memory: width 32, 4 heads of 8, feed-forward 48, 10 tokens, and what a test changes ---------------- */

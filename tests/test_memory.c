@@ -116,7 +116,7 @@ static void test_memory_big_files(void) {
     infer_model *m = NULL;
     infer_model_info info;
     uint64_t before, size;
-    infer_device_count(); /* drivers are loaded once, by whoever asks first */
+    infer_device_count(); /* drivers are loaded once, by the first caller */
     before = memory_resident();
     if (!before) SKIP("cpu: resident memory is not known here (/proc/self/statm)");
     memset(&p, 0, sizeof p);

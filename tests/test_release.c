@@ -47,8 +47,8 @@ static infer_session *release_session(infer_model *m) {
     return s;
 }
 
-/* Of weights as they are, cut, turned and computed when the model opened: a session goes on with the bits of one whose model
- * kept its weights. */
+/* Of weights unchanged, cut, transposed and computed when the model opened: a session goes on with the bits of one
+ * whose model kept its weights. */
 static void test_release_same(void) {
     static const char *const files[] = { "llama-dense",  "gemma3-real-dense", "kimi-linear-moe",   "nemotron_h-dense", "rwkv7-small-dense",
                                          "gpt2-tied-dense", "deepseek4-topk-moe", "deepseek2-yarn-moe", "phi3-partial-dense", "graniteswitch-dense" };

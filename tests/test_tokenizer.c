@@ -632,7 +632,7 @@ static void test_bpe_merges(void) {
     free(file);
 }
 
-/* Vocabularies in UTF-8: a space is U+2581, what is no token becomes byte tokens, lines are merged apart. */
+/* Vocabularies in UTF-8: a space is U+2581, what is no token becomes byte tokens, lines are merged separately. */
 static void test_bpe_marked(void) {
     static const char *const tokens[] = { "<pad>", "<eos>", "<bos>", "<unk>", "a", "b", "\xe2\x96\x81", "\xe2\x96\x81" "a", "ab",
                                           "\xe2\x96\x81\xe2\x96\x81", "\n", "\n\n", "\n\n\n", "<0xC3>", "<0xA9>", "<0x0A>", "b\xe2\x96\x81",

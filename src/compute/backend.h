@@ -60,7 +60,7 @@ typedef struct infer__weight {
     int32_t tensor;           /* of the file: 1 + its index, 0 = derived; */
     int32_t first;            /* its row that is this one's first */
     uint64_t at;              /* release.c: 1 + offset of data in the tensor's bytes, 0 = not from the file */
-    const struct infer__weight *low; /* two: A and B of what is added to its products, see switched.c; NULL = none */
+    const struct infer__weight *low; /* two: A and B of the addition to its products, see switched.c; NULL = none */
 } infer__weight;
 
 /* Values per token of one pass: one block of int32 that a device gets in one upload. Pointers point into `block`. */
@@ -152,7 +152,7 @@ INFER__INLINE int infer__norm_fits(const infer__norm_args *a, const infer__weigh
     return !w || n == a->x.cols || n == a->x.cols / a->n_groups;
 }
 
-/* Low-rank additions (LoRA, arXiv 2106.09685), to what up to three matrices make of the same rows:
+/* Low-rank additions (LoRA, arXiv 2106.09685) to the results of up to three matrices for the same rows:
  * y[p.of] += p.scale * B A x for every part p, in order, for its rows. a: [rank][x.cols]; b: B transposed, in the
  * layout of `mix` of infer__kernels; its columns first, first + 1, .. are y's. With ids they are pairs of matrices of
  * experts, one after the other; rows are tokens, and per_expert_x and weights mean what they do in
@@ -386,7 +386,7 @@ typedef struct infer__router {
     int32_t n_expert, n_used;
     int32_t score;     /* INFER__SCORE_* */
     int32_t n_group, group_used, group_best; /* n_group 0, 1 = none; group_best 1 or 2 */
-    int32_t before;    /* 1 = the weights multiply what experts read, not what they give: not for moe_route */
+    int32_t before;    /* 1 = the weights multiply the experts' inputs, not their results: not for moe_route */
     int32_t normalise; /* 1 = weights are divided by their sum, or by floor where that is larger */
     float floor, scale; /* scale: of the weights, last */
 } infer__router;

@@ -94,7 +94,7 @@ static uint32_t infer__xcr0(void) {
 
 static int infer__bits_set(uint32_t value, uint32_t bits) { return (value & bits) == bits; }
 
-/* AVX2 and what is above it; features: ECX of leaf 1. */
+/* AVX2 and higher levels; features: ECX of leaf 1. */
 static uint32_t infer__cpu_detect_avx(uint32_t features) {
     const uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
     uint32_t seven[4], seven1[4] = {0, 0, 0, 0}, xcr0, found = 0;
@@ -157,7 +157,7 @@ static int infer__amx_ask(void) {
 #  endif
 
 #elif defined(INFER__SIMD_ARM)
-/* NEON is part of the architecture. The rest: from the kernel on Linux, elsewhere what the compiler may assume. */
+/* NEON is part of the architecture. The rest: from the kernel on Linux, elsewhere the compiler's target. */
 static uint32_t infer__cpu_detect(void) {
     uint32_t found = INFER__CPU_NEON;
 #  if defined(__linux__)

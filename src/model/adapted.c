@@ -266,7 +266,7 @@ static uint64_t infer__adapted_print(const infer_context *c, uint64_t hash) {
     return hash;
 }
 
-/* What a set's adapter has for a weight, NULL = nothing. */
+/* The pair of a set's adapter for a weight, NULL = none. */
 static const infer__adapter_pair *infer__adapted_pair(const infer_adapter_use *use, const infer__weight *w) {
     const infer_adapter *a = use->adapter;
     const int32_t at = w->tensor && a->pair_of ? a->pair_of[w->tensor - 1] : 0;
@@ -288,8 +288,8 @@ static const infer__buf *infer__adapted_buf(const infer_context *c, const infer_
     return place == INFER__ON_CPU ? NULL : &a->device[place - INFER__ON_DEVICE];
 }
 
-/* Append a part: what `use` adds to rows [row, row + n) of y[of], the products of w; the first `skip` parts are left
- * out. 0 when there is no room. */
+/* Append a part: the addition of `use` to rows [row, row + n) of y[of], the products of w; the first `skip` parts are
+ * left out. 0 when there is no room. */
 static int infer__adapted_part(const infer_context *c, infer__low_args *a, const infer_adapter_use *use,
                                const infer__weight *w, int32_t of, int32_t row, int32_t n, int32_t *skip) {
     const infer__adapter_pair *p = infer__adapted_pair(use, w);

@@ -44,7 +44,7 @@ static int32_t infer__adapter_experts(const infer_model *m, int slot) {
     return slot >= INFER__W_GROUP_GATE && slot <= INFER__W_GROUP_DOWN ? infer__expert_groups(&m->hp) : m->hp.n_expert;
 }
 
-/* Find what reads tensor t of the model's file and fill p; 0 when no product does. */
+/* Find the product that reads tensor t of the model's file and fill p; 0 when no product does. */
 static int infer__adapter_target(const infer_model *m, int32_t t, infer__adapter_pair *p) {
     int32_t i, s;
     p->embeds = m->w[INFER__W_TOKEN_EMBD].tensor == t + 1    ? INFER__EMBEDS_TOKENS

@@ -1,6 +1,6 @@
 /* adapter.h: adapters of an open model: low-rank additions to its matrices (LoRA), directions added to the stream.
  *
- * Owns:  infer_adapter (one file), and sets of them: what a session computes with.
+ * Owns:  infer_adapter (one file), and sets of them, which sessions use.
  * Rules: an adapter never changes once it is open. Positions keep the set they were evaluated with (runs of a session),
  *        so after a rewind they are evaluated again with the same set. Rows of a pass form runs of one set, too; what a
  *        set adds to a row does not depend on other rows. Sets belong to a context: equal sets are one object.
@@ -41,7 +41,7 @@ struct infer_adapter {
     int32_t *pair_of;           /* by the model's tensors: 1 + a pair's index, 0 = none */
     float **directions;         /* n_layer, NULL = none: n_embd floats */
     uint64_t *direction_at;     /* on devices */
-    infer_token *invocation;    /* n_invocation: what begins the text that it is for; 0 = all of it */
+    infer_token *invocation;    /* n_invocation: the tokens from which on it applies; 0 = to all of the text */
     int32_t n_invocation;
     infer__buf device[INFER_MAX_DEVICES];
     uint64_t device_bytes;      /* of all values, on each device */
@@ -92,16 +92,16 @@ static void infer__adapters_end(infer_session *s);
 static int infer__adapters_reserve(infer_session *s);
 static void infer__adapters_cut(infer_session *s, int32_t n); /* positions from n on are no more */
 static int infer__adapters_fork(infer_session *to, const infer_session *from);
-/* The tokens of a step have been evaluated; session->n is still what it was. */
+/* The tokens of a step have been evaluated; session->n is unchanged so far. */
 static void infer__adapters_commit(infer_session *s, const infer_step *st);
 /* The sets of the rows that infer__pass_add added: tokens `at` .. of a step at position base. */
 static void infer__adapted_rows(infer_context *c, const infer_step *st, int32_t base, int32_t at, int32_t count);
-/* What identifies the rows' sets, for recordings. */
+/* A hash that identifies the rows' sets, for recordings. */
 static uint64_t infer__adapted_print(const infer_context *c, uint64_t hash);
 /* 1 when something is added to the products of w in this pass. */
 static int infer__adapted_weight(const infer_context *c, const infer__weight *w);
-/* Fuse what the rows' sets add into a product's args, without the first `skip` parts. 1 when there are more parts than
- * fit. result: mm's rows are results of the pass, from this one on; -1: they are rows of the pass. */
+/* Fuse the additions of the rows' sets into a product's args, without the first `skip` parts. 1 when there are more
+ * parts than fit. result: mm's rows are results of the pass, from this one on; -1: they are rows of the pass. */
 static int infer__adapted_parts(infer_context *c, const infer__matmul_args *mm, int32_t result, int32_t skip,
                                 infer__low_args *a);
 /* And to one of experts, which has been made. */

@@ -1,7 +1,8 @@
 /* arch.c: ARCHS: one row per architecture that can be computed. The second page to read, after forward.c.
  *
- * Owns:  the names of architectures (nothing outside this file compares one) and what a GGUF file of that architecture
- *        does not say: the kind of norm, rotation and activation, patterns of layers, defaults of absent keys.
+ * Owns:  the names of architectures (nothing outside this file compares one) and the facts that a GGUF file of that
+ *        architecture does not hold: the kind of norm, rotation and activation, patterns of layers, defaults of absent
+ *        keys.
  * Rules: what the file says (presence of tensors, keys) is not repeated here. A flag is named for its mathematics and
  *        read only once. A row is tested against the reference files it names, or says that it is not.
  * To add one: see CONTRIBUTING.md.
@@ -60,7 +61,7 @@ static void infer__fix_muse(infer__hparams *hp) {
 }
 
 /* DeepSeek (arXiv 2405.04434, 2412.19437): converters write 0.1 * mscale_all_dim. In its models mscale is the same
- * number, so what is rotated is not scaled: scores are. */
+ * number, so rotated values are not scaled: scores are. */
 static void infer__fix_mistral4(infer__hparams *hp) { hp->rope_log_mul /= 0.1f; }
 static void infer__fix_deepseek2(infer__hparams *hp) {
     infer__fix_mistral4(hp);
@@ -73,7 +74,7 @@ static void infer__parts_latent(infer_model *m, infer__layer *l) {
     if (l->n_head > 0 && l->n_head_kv > 0) l->parts[0].kind = &INFER__KIND_LATENT;
 }
 
-/* Before each sublayer a part that makes what it reads. MiniMax-01: that goes past it, too, scaled, so the stream
+/* Before each sublayer a part that makes its input. MiniMax-01: the scaled input is also the residual, so the stream
  * becomes its own norm. */
 static void infer__parts_before(infer_model *m, infer__layer *l, const infer__sublayer_kind *kind) {
     infer__part was[2], *p;
@@ -94,7 +95,7 @@ static void infer__parts_minimax_01(infer_model *m, infer__layer *l) {
     l->parts[1].scale = l->parts[3].scale = 1;
 }
 
-/* Grok 1 (github.com/xai-org/grok-1): what files from before the keys mean. */
+/* Grok 1 (github.com/xai-org/grok-1): the values for files written before these keys existed. */
 static void infer__fix_grok(infer__hparams *hp) {
     if (hp->embed_scale == 0) hp->embed_scale = 78.38367176906169f;
     if (hp->logit_scale == 0) hp->logit_scale = 0.5773502691896257f;
@@ -140,7 +141,7 @@ static void infer__parts_smallthinker(infer_model *m, infer__layer *l) {
     infer__part_add(m, l, &INFER__KIND_MOE, INFER__W_FFN_NORM, -1);
 }
 
-/* Cohere 2 MoE: half of what experts and the shared expert give together. */
+/* Cohere 2 MoE: half of the sum of experts and shared expert. */
 static void infer__parts_cohere2moe(infer_model *m, infer__layer *l) {
     if (infer__layer_has(m, l, INFER__W_SHARED_UP)) l->parts[l->n_parts - 1].scale *= 0.5f;
 }
@@ -198,7 +199,7 @@ static void infer__parts_falcon_h1(infer_model *m, infer__layer *l) {
     infer__part_add(m, l, &INFER__KIND_DENSE, INFER__W_FFN_NORM, -1);
 }
 
-/* Gemma 3n and 4: scores as they are; what the file does not name is what both configurations have. */
+/* Gemma 3n and 4: unscaled scores; defaults are those of both configurations. */
 static void infer__fix_gemma4(infer__hparams *hp) {
     if (hp->attn_scale == 0) hp->attn_scale = 1;
     if (hp->final_softcap == 0) hp->final_softcap = 30.0f;
@@ -277,7 +278,7 @@ static void infer__barbet_keys(infer__keys *k, infer__hparams *hp) {
         infer__key_unsupported(k, "attention.qk_norm", "heads have norms here");
 }
 
-/* HRM-Text: what both stacks have made goes into every run of one. */
+/* HRM-Text: the states of both stacks are the input of every run of one. */
 static void infer__parts_cycles(infer_model *m, infer__layer *l) {
     infer__part was[2];
     if (l->index % m->hp.stack) return;
@@ -293,7 +294,7 @@ static void infer__parts_hyper(infer_model *m, infer__layer *l) {
     infer__parts_latent_between(m, l, &INFER__KIND_HYPER, INFER__W_HYPER_ATTN, INFER__W_HYPER_FFN);
 }
 
-/* DeepSeek V4: its own attention likewise. YaRN does not scale what it rotates. */
+/* DeepSeek V4: its own attention likewise. YaRN does not scale rotated values. */
 static void infer__fix_deepseek4(infer__hparams *hp) {
     if (hp->yarn_attn == 0) hp->yarn_attn = 1;
 }
@@ -346,7 +347,7 @@ static void infer__nomic_moe_keys(infer__keys *k, infer__hparams *hp) {
     }
 }
 
-/* Jina's model of code has a second norm of attention, of what the first gives and the layer's input together. */
+/* Jina's model of code has a second norm of attention, of the sum of the first one's result and the layer's input. */
 static void infer__parts_bert(infer_model *m, infer__layer *l) {
     infer__part was[2];
     const int again = (m->arch->flags & INFER__FFN_NORM_2) && infer__layer_has(m, l, INFER__W_FFN_NORM);
@@ -361,9 +362,9 @@ static void infer__parts_bert(infer_model *m, infer__layer *l) {
     l->parts[l->n_parts++] = was[1];
 }
 
-/* T5 (arXiv 1910.10683): scores as they are. Where the head is the embedding, what it reads is divided by the root of
- * the width, as in the published code and transformers (llama.cpp does not), but in T5 1.1, whose FFNs have gates and
- * whose first layers alone have biases of distances. */
+/* T5 (arXiv 1910.10683): unscaled scores. Where the head is the embedding, its input is divided by the root of the
+ * width, as in the published code and transformers (llama.cpp does not), but in T5 1.1, whose FFNs have gates and whose
+ * first layers alone have biases of distances. */
 static void infer__t5_keys(infer__keys *k, infer__hparams *hp) {
     hp->n_buckets = infer__key_int(k, "attention.relative_buckets_count", 4, 1 << 16, 32, 0);
     if (hp->attn_scale == 0) hp->attn_scale = 1;
@@ -560,7 +561,7 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/dots3note-{pairs-moe,moe}")
     INFER__ARCH(dream, .name = "dream", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__NOT_CAUSAL,
       .drop = "=output.bias",
-      .idle = "attention.causal diffusion.shift_logits", /* it never is; of what is made of the logits */ .reference = "archs/dream-dense")
+      .idle = "attention.causal diffusion.shift_logits", /* never causal; about the use of the logits */ .reference = "archs/dream-dense")
     INFER__ARCH(ernie4_5, .name = "ernie4_5", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .drop = "attn_output.bias", /* which no published model has, and llama.cpp does not add */
       .reference = "archs/ernie4_5-moe (a dense model), hf/ernie4_5")
@@ -880,7 +881,7 @@ static const infer__arch INFER__ARCHS[] = {
     INFER__ARCH(qwen3next, .name = "qwen3next", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
       .predicts = INFER__PREDICTS, .mixer_else = &INFER__KIND_DELTA, .full_every = 4,
       .flags = INFER__Q_GATED | INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
-      .ignore = "ssm_in.weight", /* what attn_qkv and attn_gate are together, in files of old */
+      .ignore = "ssm_in.weight", /* attn_qkv and attn_gate in one, in old files */
       .layers = "attention, experts, gated delta net", .reference = "archs/qwen3next-moe, hf/qwen3_next")
     INFER__ARCH(qwen3tts, .name = "qwen3tts", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__ROPE_SECTIONS,
       .ignore = "cls.output.weight", .reference = "archs/qwen3tts-dense")

@@ -34,7 +34,7 @@ static void infer__describe_norm(infer__text_out *o, const infer_model *m, const
     infer__text_add(o, "\n");
 }
 
-/* What norms are called here, whatever the file calls them. */
+/* Names of norms, independent of the file's. */
 static const char *infer__norm_label(int slot) {
     return slot == INFER__W_ATTN_NORM        ? "attn_norm"
            : slot == INFER__W_FFN_NORM       ? "ffn_norm"

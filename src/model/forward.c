@@ -322,7 +322,7 @@ static void infer__embed_rows(infer_context *c, const infer__weight *table, cons
     a.scale = m->hp.embed_scale;
     infer__ops_of(&c->ctx)->embed(&c->ctx, &a);
     infer__adapted_embed(c, INFER__EMBEDS_TOKENS, a.scale, x);
-    if (m->w[INFER__W_TOKEN_TYPES].type) { /* what a text consists of: infer_text.pair */
+    if (m->w[INFER__W_TOKEN_TYPES].type) { /* token types: infer_text.pair */
         a.table = &m->w[INFER__W_TOKEN_TYPES];
         a.positions = NULL;
         a.scale = 1;
@@ -576,8 +576,8 @@ static void infer__layers(infer_context *c) {
     if (infer__ok(&c->ctx)) infer__head(c, &x);
 }
 
-/* A pass that stays on one GPU may replay the recording of an earlier pass: what is hashed here determines all
- * arguments of its ops except the values per token. */
+/* A pass that stays on one GPU may replay the recording of an earlier pass: the hashed values determine all arguments
+ * of its ops except the values per token. */
 static int infer__record(infer_context *c) {
     const infer_model *m = c->model;
     const infer__pass *p = &c->ctx.pass;

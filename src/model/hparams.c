@@ -1,7 +1,6 @@
 /* hparams.c: metadata keys -> hparams and layers.
  *
- * Owns:  which keys are read, their ranges, their defaults; what kinds of sublayers look up is in their files
- *        (layers/).
+ * Owns:  which keys are read, their ranges, their defaults; look-ups of a kind of sublayer are in its file (layers/).
  * Rules: a key is looked up only where its value is used: keys.c refuses models with keys that were not looked up. Keys
  *        are untrusted: every number is range checked here, once, so that later code can multiply them in 64 bits
  *        without overflow. A key of the wrong type or range is an error that names it.
@@ -252,9 +251,9 @@ static void infer__read_groups(infer__keys *k, infer__router *r) {
 }
 
 /* The scores of experts are those that the row names where no key does. Their weights are divided by their sum unless
- * the row or a key says otherwise. llama.cpp writes false for every model that it saves, beside a function of 0:
- * neither was given. Softmax over the experts used is what the division makes of the usual one. The floor is that of
- * the published code of DeepSeek-V3 (1e-20 is added there). */
+ * the row or a key says otherwise. llama.cpp writes false for every model that it saves, beside a function of 0: then
+ * neither was given. Softmax over the experts used is the usual one after the division. The floor is that of the
+ * published code of DeepSeek-V3 (1e-20 is added there). */
 static void infer__read_router(infer__keys *k, infer__hparams *hp) {
     static const uint8_t scores[] = { 0, INFER__SCORE_SOFTMAX, INFER__SCORE_SIGMOID, INFER__SCORE_SOFTMAX,
                                       INFER__SCORE_SQRT_SOFTPLUS };

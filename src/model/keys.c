@@ -15,7 +15,7 @@ typedef struct infer__idle_key {
     const char *name; /* after the architecture's prefix; whole for keys that begin with a text of INFER__STRICT */
     int (*idle)(const infer_model *m, const infer__kv *kv, double value);
     double value;
-    const char *why;  /* why it may stay unread; with a condition: what the value must be */
+    const char *why;  /* why it may stay unread; with a condition: the required value */
 } infer__idle_key;
 
 /* Prefixes of other keys that are all checked: they affect the computation, too. */
@@ -97,7 +97,7 @@ static int infer__idle_experts(const infer_model *m, const infer__kv *kv, double
 #define INFER__EXPERTS(value) infer__idle_experts, value
 
 static const infer__idle_key INFER__IDLE_KEYS[] = {
-    /* what a file says about itself */
+    /* the file's self-description */
     { "vocab_size", INFER__ANY, "token_embd.weight has as many rows as there are tokens" },
     { "tensor_data_layout", INFER__ANY, "where the weights came from; rows of Q and K are in the row's order" },
     { "embedding_length_out", infer__idle_width, 0, "only results as wide as the model are supported" },

@@ -68,7 +68,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__ATTN_NORM_2 INFER__FLAG(35) /* where attn_norm_2 exists it is attention's norm, attn_norm the FFN's */
 #define INFER__SCORES_OVER_DIM INFER__FLAG(36) /* scores are divided by the width of a head, not by its root */
 #define INFER__ROPE_ALPHA INFER__FLAG(37) /* rope.scaling.alpha applies: base * alpha^(dim / (dim - 2)) */
-#define INFER__MATRIX_SCALES INFER__FLAG(38) /* the tensors called .scale multiply what a matrix gives */
+#define INFER__MATRIX_SCALES INFER__FLAG(38) /* the tensors called .scale multiply a matrix's results */
 #define INFER__EMBED_NORM_BARE INFER__FLAG(39) /* embeddings are normalised, without weights */
 #define INFER__Q_NORM_HEADS INFER__FLAG(40) /* Q's norm is a number a head, K's has no weights */
 #define INFER__EPS_DEFAULT INFER__FLAG(41) /* norms have next to no epsilon where the file names none */
@@ -76,17 +76,17 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__QK_NORM_BARE INFER__FLAG(55) /* in layers that are rotated Q and K have a norm without weights */
 #define INFER__TEMP_NO_ROPE INFER__FLAG(56) /* the temperature of positions is for layers that are not rotated */
 #define INFER__NOT_CAUSAL INFER__FLAG(57) /* a token sees all tokens of its eval, later ones too */
-#define INFER__ROPE_HALF INFER__FLAG(58) /* rope.dimension_count is twice what layers without a window rotate */
-#define INFER__CLAMPS INFER__FLAG(59) /* swiglu_clamp_exp and swiglu_clamp_shexp apply, to what the activation gives */
-#define INFER__CLAMPS_BEFORE INFER__FLAG(60) /* swiglu_clamp_exp applies, to what the activation gets */
+#define INFER__ROPE_HALF INFER__FLAG(58) /* rope.dimension_count is twice that of layers without a window */
+#define INFER__CLAMPS INFER__FLAG(59) /* swiglu_clamp_exp and swiglu_clamp_shexp apply, to the activation's result */
+#define INFER__CLAMPS_BEFORE INFER__FLAG(60) /* swiglu_clamp_exp applies, to the activation's input */
 #define INFER__FFN_NORM_2 INFER__FLAG(50) /* attn_norm_2 is the norm before the FFN */
 #define INFER__KDA_BOUND INFER__FLAG(48) /* kda.gate_lower_bound applies */
 #define INFER__KDA_A_PLUS INFER__FLAG(49) /* it must be there, and ssm_a is above 0 */
-#define INFER__Q_GATED INFER__FLAG(52) /* attn_q gives a head's query and the gate of its result */
+#define INFER__Q_GATED INFER__FLAG(52) /* attn_q computes a head's query and the gate of its result */
 #define INFER__DELTA_TILED INFER__FLAG(53) /* value heads of a delta net are ordered by key head: h % k_heads */
 #define INFER__EPS_EITHER INFER__FLAG(47) /* the epsilon of RMS norms may have the other norm's name */
 #define INFER__V_NORM_BARE INFER__FLAG(61) /* V has a norm without weights */
-#define INFER__V_MAY_BE_K INFER__FLAG(62) /* without attn_v, V is what attn_k gives, before norm and rotation */
+#define INFER__V_MAY_BE_K INFER__FLAG(62) /* without attn_v, V is the result of attn_k, before norm and rotation */
 #define INFER__SPARSE INFER__FLAG(63) /* activation_sparsity_scale: of an FFN's gates only the largest stay */
 
 #define INFER__OUT_NORM_ENC INFER__FLAG(45) /* the last norm is that of an encoder */
@@ -94,17 +94,17 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__CLAMPS_ALL INFER__FLAG(29) /* and swiglu_clamp_shexp, else _exp, to that of shared experts */
 #define INFER__DELTA_SIGMOID INFER__FLAG(43) /* results of delta nets are gated by a sigmoid, not by SiLU */
 #define INFER__INDEX_MEANS INFER__FLAG(44) /* indexers choose blocks of attention.compress_ratios by means of keys */
-#define INFER__INDEX_SHARED INFER__FLAG(27) /* attention.indexer.types: some layers choose what one before them did */
+#define INFER__INDEX_SHARED INFER__FLAG(27) /* attention.indexer.types: some layers use the choice of an earlier one */
 
 /* The same, of routers and experts. */
 enum {
     INFER__EXPERTS_RAW = 1,  /* weights are not divided by their sum, unless a key says so */
     INFER__EXPERTS_SUM = 2,  /* they are, whatever keys say */
     INFER__EXPERTS_STEP = 4, /* interleave_moe_layer_step: experts in every n-th layer only */
-    INFER__EXPERTS_BEFORE = 8 /* weights multiply what experts read, not what they give */
+    INFER__EXPERTS_BEFORE = 8 /* weights multiply the experts' inputs, not their results */
 };
 
-/* What blocks that predict further tokens read of the position before: nextn.c. */
+/* Inputs of blocks that predict further tokens, from the position before: nextn.c. */
 enum {
     INFER__PREDICTS = 1, /* the hidden state after the norm before the head; of the block before, if there is one */
     INFER__PREDICTS_BARE = 2, /* as it is before that norm */
@@ -122,7 +122,7 @@ typedef struct infer__arch {
     uint8_t act_by_key;     /* 1: hidden_activation may name another one */
     uint8_t block;          /* INFER__BLOCK_* */
     uint8_t encoder;        /* 1: texts are seen whole: tokens see each other, nothing is kept, there are no logits */
-    uint8_t decoder;        /* 1: an encoder's layers, and then a decoder's, which see what that makes: source.c */
+    uint8_t decoder;        /* 1: an encoder's layers, and then a decoder's, which attend to its results: source.c */
     uint8_t label_act;      /* 1 + INFER__ACT_* after a classifier's first matrix; 0 = tanh's */
     uint8_t label_pooling;  /* infer_pooling of what a classifier reads; 0 = first of encoders, else last */
     uint8_t label_softmax;  /* 1: labels' scores are a softmax */
@@ -146,8 +146,8 @@ typedef struct infer__arch {
     const char *drop;       /* and those that one would read, but the model's own code does not */
     const char *idle;       /* keys that it does not use either, separated by spaces: see keys.c */
     const char *layers;     /* kinds of its sublayers, as in kinds.c's order; NULL = attention and a dense FFN */
-    const char *lacks;      /* what of it devices have no kernels for; NULL = nothing */
-    const char *reference;  /* what its results are tested against */
+    const char *lacks;      /* the part that devices have no kernels for; NULL = none */
+    const char *reference;  /* the reference for tests of its results */
 } infer__arch;
 
 static const infer__arch *infer__arch_find(infer__str name);
@@ -160,7 +160,7 @@ enum { INFER__MAX_LAYERS = 1024, INFER__MAX_EXPERTS_USED = 64 };
 /* Adapters that tokens switch on: switched.c. n 0 = none. */
 typedef struct infer__switches {
     int32_t n, rank;
-    float other;         /* what a token that switches nothing counts beside one that does */
+    float other;         /* weight of a token that switches nothing, relative to one that does */
     uint16_t *of;        /* n_vocab: the adapter (1..n) that a token switches on; 0 = none */
     int32_t *substitute; /* n: ids whose embeddings the tokens have */
 } infer__switches;
@@ -211,8 +211,8 @@ struct infer__hparams {
     int32_t n_kv_layer;   /* layers from here on read the keys and values of earlier ones; 0 = none does */
     int32_t n_streams;    /* of the residual; 0 = one */
     int32_t halve_every;  /* the stream is halved after every n-th layer; 0 = never */
-    int32_t n_latent;     /* width of what experts read and give; 0 = the model's */
-    int32_t n_ff_group;   /* width of the expert that per_group experts share, and what its results are times; */
+    int32_t n_latent;     /* width of experts' inputs and results; 0 = the model's */
+    int32_t n_ff_group;   /* width of the expert that per_group experts share, and the factor of its results; */
     int32_t per_group;    /* per_group 0 = they share none */
     float group_scale;
     int32_t stack, low_cycles; /* layers of each of two stacks; runs of the low one: cycles.c; 0 = none */
@@ -221,7 +221,7 @@ struct infer__hparams {
     float qk_eps;
     int32_t mute[2];      /* ids from .. to below which the head gives no logits: -FLT_MAX */
     int32_t n_hyper;      /* streams of hyper-connections; 0 = none */
-    int32_t hyper_rounds; /* of balancing what they pass to each other; 0 = they do not */
+    int32_t hyper_rounds; /* rounds of balancing the mix between streams; 0 = no mixing */
     int32_t hyper_rank;   /* of matrices that mix them value by value: hyper_low.c; 0 = these are not there */
     int32_t out_norm_off; /* 1 = the head reads the stream as it is */
     infer__ngrams ngrams;
@@ -245,7 +245,7 @@ INFER__FOLDED int32_t infer__n_all(const infer__hparams *hp) {
 INFER__INLINE int32_t infer__expert_groups(const infer__hparams *hp) {
     return hp->per_group ? hp->n_expert / hp->per_group : 0;
 }
-/* Columns of what an expert reads, and of what it gives. */
+/* Columns of an expert's input, and of its result. */
 INFER__INLINE int32_t infer__expert_in(const infer__hparams *hp) { return hp->n_latent ? hp->n_latent : hp->n_embd; }
 
 /* layers/cycles.c */
@@ -298,7 +298,7 @@ static infer__part *infer__part_add(const infer_model *m, infer__layer *l, const
 /* hparams.c: keys that a layer's kinds look up, all under the architecture's prefix. A failure sticks: then they give
  * `absent` (floats 0), and opening ends with an error that names the key. */
 struct infer__keys {
-    infer_model *m; /* its arena takes what keys become */
+    infer_model *m; /* values of keys go to its arena */
     const infer__gguf *g;
     const char *prefix;
     infer_error *err;
@@ -315,9 +315,9 @@ static float infer__key_float(infer__keys *k, const char *name); /* finite, 0 wh
 static float infer__key_layer_float(infer__keys *k, const char *name, int32_t layer, float absent);
 static int infer__key_bool(infer__keys *k, const char *name, int absent);
 static const char *infer__key_name(infer__keys *k, const char *name); /* with the prefix */
-/* What this build cannot follow, by the name of its key. */
+/* UNSUPPORTED, by the name of the key. */
 static void infer__key_unsupported(infer__keys *k, const char *name, const char *why);
-/* FORMAT: what the key says does not fit the others. */
+/* FORMAT: the key contradicts the others. */
 static void infer__key_misfit(infer__keys *k, const char *name, const char *why);
 
 /* keys.c */
@@ -330,7 +330,7 @@ static int infer__idle_is(const infer_model *m, const infer__kv *kv, double valu
 static int infer__words_have(const char *words, const char *word);
 /* UNSUPPORTED, by name: a key of the architecture that no code looked up, and not known to be without effect. */
 static infer_result infer__keys_check(const infer_model *m, infer_error *err);
-/* UNSUPPORTED when the file says that it is an adapter, a projector, or whatever else is no model. */
+/* UNSUPPORTED when the file says that it is an adapter, a projector, or anything else but a model. */
 static infer_result infer__check_type(const infer_model *m, infer_error *err);
 /* The file's key cannot be followed: UNSUPPORTED, or OK and a line in the log with params.allow_unknown. */
 static infer_result infer__key_refuse(const infer_model *m, const char *key, const char *why, infer_error *err);
@@ -348,14 +348,14 @@ static infer_result infer__only_with(const infer_model *m, const infer__layer *l
 static infer_result infer__no_use(const infer_model *m, const infer__layer *l, const char *name, infer_error *err);
 /* Rows [first, first + n) of a matrix. */
 static infer__weight infer__slice_rows(const infer__weight *w, int64_t first, int32_t n);
-/* The same, or values of a vector: of what has one row only where the two are one. */
+/* The same, or values of a vector (a matrix of one row). */
 static infer__weight infer__slice(const infer__weight *w, int64_t first, int32_t n);
 /* The float that a layer's slot holds, `absent` without it or when only sizes are asked for. */
 static float infer__slot_float(const infer__layer *l, int slot, float absent);
 
 /* ---- layers ------------------------------------------------------------------------------------------ */
 
-/* What a sublayer keeps of a session: a slot. Pages and bytes follow from slots, not from layers: a layer may have
+/* A sublayer's state in a session: a slot. Pages and bytes follow from slots, not from layers: a layer may have
  * none, may read another layer's, and its values may be a part of its keys (then both of part.state are one slot). */
 enum {
     INFER__STATE_KEYS,
@@ -399,8 +399,8 @@ typedef struct infer__label { int16_t slot; const char *text; } infer__label;
 struct infer__sublayer_kind { /* functions may be NULL where a kind has no such thing */
     int32_t id; /* INFER__SUBLAYER_* */
     const char *name;
-    const char *in, *out;     /* what a trace calls its input and its output */
-    const char *result;       /* what a description calls the latter */
+    const char *in, *out; /* names of its input and output in a trace */
+    const char *result; /* name of the output in a description */
     int16_t slots, slots_end; /* its own weight slots: [slots, slots_end) */
     int16_t more, more_end;   /* and those of a stage that several kinds have */
     /* While a model opens, in this order. keys: look up and range check what the file says of the layer's shape. check:
@@ -409,11 +409,10 @@ struct infer__sublayer_kind { /* functions may be NULL where a kind has no such 
     void (*keys)(infer__keys *k, infer__layer *l);
     infer_result (*check)(const infer_model *m, infer__layer *l, infer_error *err);
     infer_result (*split)(infer_model *m, infer__layer *l, infer_error *err);
-    void (*state)(infer_model *m, infer__layer *l, infer__part *p); /* infer__state_add for what it keeps */
+    void (*state)(infer_model *m, infer__layer *l, infer__part *p); /* infer__state_add for its states */
     int64_t (*cols)(const infer_model *m, const infer__layer *l); /* floats of work area that it needs a row */
     void (*needs)(const infer_model *m, const infer__layer *l, infer__needs *n); /* its largest ops */
-    /* NULL, or what it is that these ops have no kernel for. Of matrices, whose types all kinds look at, see
-     * place.c. */
+    /* NULL, or the operation that these ops have no kernel for. Types of matrices are checked in place.c. */
     const char *(*lacks)(const infer__ops *ops, const infer__layer *l);
     /* x -> out, with fused norm and addition: see infer__sublayer. Does not change s->add. */
     void (*run)(infer_context *c, const infer__layer *l, infer__sublayer *s);
@@ -424,12 +423,12 @@ struct infer__sublayer_kind { /* functions may be NULL where a kind has no such 
 #define INFER__SUBLAYER_KIND(name) static const infer__sublayer_kind INFER__KIND_##name;
 INFER__SUBLAYERS(INFER__SUBLAYER_KIND)
 
-/* What a sublayer reads. */
+/* The input of a sublayer. */
 enum {
     INFER__READS_NORM,   /* a norm of the residual stream, its own */
-    INFER__READS_SAME,   /* what the one before it read */
+    INFER__READS_SAME, /* the input of the one before it */
     INFER__READS_STREAM, /* the stream as it is */
-    INFER__READS_KEPT,   /* what a part before it kept */
+    INFER__READS_KEPT, /* a value kept by an earlier part */
     INFER__READS_BOTH    /* the stream, and makes the norm itself */
 };
 /* One sublayer of a layer: stream += scale * post-norm(kind(norm(stream))). A layer runs its parts in order. */
@@ -441,21 +440,21 @@ struct infer__part {
     int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
     int8_t keeps;  /* 1: its result is kept for a later part of the layer, not added; or it changes the stream itself */
     float scale;
-    /* slots of infer_model.states that it reads; -1 = none. Attention: keys, values, keys of its indexer (or what its
-     * entries are means of, and these); compressed:
-     * keys, what entries are made of, entries, those of its indexer */
+    /* slots of infer_model.states that it reads; -1 = none. Attention: keys, values, keys of its indexer (or the rows
+     * that its entries are means of, and the entries); compressed: keys, rows that entries are made of, entries, those
+     * of its indexer */
     int32_t state[4];
 };
 enum { INFER__MAX_PARTS = 10 };
 
-/* Sizes of a state space mixer (layers/mamba.c), as in infer__ssm_args: heads of dim values, inner in all; proj: what
- * the first matrix gives; conv: of it, what is convolved; rank: of dt before its matrix, 0 = it has none. */
+/* Sizes of a state space mixer (layers/mamba.c), as in infer__ssm_args: heads of dim values, inner in all; proj:
+ * results of the first matrix; conv: the convolved ones among them; rank: of dt before its matrix, 0 = it has none. */
 typedef struct infer__ssm {
     int32_t inner, heads, dim, groups, state, proj, conv, rank;
     int32_t own_a, grows;
     int32_t tiled, kda; /* of delta nets: see infer__delta_args; 1 = Kimi's: INFER__DELTA_KEYS */
     float bound;        /* of their decays */
-    int32_t gate;       /* INFER__ACT_* of what multiplies their results */
+    int32_t gate;       /* INFER__ACT_* of the factor of their results */
     int32_t bare_norms; /* 1 = dt, B and C have norms without weights, where they have none with */
 } infer__ssm;
 
@@ -464,12 +463,12 @@ typedef struct infer__indexer {
     int32_t heads, dim, top, block, local;
     int32_t every;  /* its keys are means of this many positions, which are chosen together; 0 = each has its own */
     int32_t latent; /* 1 = of latent attention: one set for all heads, weighted */
-    int32_t shared; /* 1 = what the last one before it chose counts */
-    int32_t last;   /* 1 = what is rotated are the last values of a head */
+    int32_t shared; /* 1 = the choice of the last one before it is used */
+    int32_t last;   /* 1 = the last values of a head are rotated */
     int32_t rope;   /* INFER__ROPE_* */
 } infer__indexer;
 /* Compressed attention (layers/compressed.c): one entry for every so many positions (0 = none), made of twice as many
- * where they overlap; groups of the output's first matrix, what each of them gives. */
+ * where they overlap; groups of the output's first matrix, results of each. */
 typedef struct infer__compress { int32_t every, overlap, groups, rank; } infer__compress;
 /* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args. seven: the version is 7; rank: of pairs of matrices,
  * see slots.h; mixed: how many mixtures of a row and the one before there are. */
@@ -479,7 +478,7 @@ typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed;
 struct infer__layer {
     int32_t index;
     int32_t block; /* of the file: several layers may run one */
-    const char *stack; /* NULL, or "enc", "dec": what the names of its tensors begin with */
+    const char *stack; /* NULL, or "enc", "dec": the prefix of its tensors' names */
     int32_t place;       /* INFER__ON_CPU, or INFER__ON_DEVICE + the device's index */
     infer__bufs weights; /* on a device: all of its weights */
     int32_t n_parts;
@@ -499,7 +498,7 @@ struct infer__layer {
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t qk_norm_rotated;       /* 1 = after the rotation */
     int32_t gate;               /* activation of attn_gate, or of the gate beside Q */
-    int32_t q_gated;            /* 1 = attn_q gives both: [head][query, gate] */
+    int32_t q_gated;            /* 1 = attn_q computes both: [head][query, gate] */
     int32_t act;
     int32_t conv_taps;
     infer__ssm ssm;
@@ -516,13 +515,13 @@ struct infer__layer {
     int32_t limit_after;
     float ffn_times;            /* of experts and a dense FFN together */
     float xielu[4];             /* see infer__act_args */
-    float attn_scales[4];       /* of what the matrices of Q, K, V and attention's output give; 1 = none */
+    float attn_scales[4];       /* of the results of the matrices of Q, K, V and attention's output; 1 = none */
     float ffn_scales[3];        /* gate, up, down */
     int32_t q_norm_bare, k_norm_bare; /* 1 = Q, K have a norm without weights */
     const infer__router *router; /* of experts */
     infer__weight w[INFER__LAYER_SLOT_COUNT];
 };
-/* Values that a position gives for entries of dim. */
+/* Values per position for entries of dim. */
 INFER__INLINE int32_t infer__compress_values(const infer__layer *l, int32_t dim) {
     return dim * (1 + l->compress.overlap);
 }
@@ -540,9 +539,9 @@ typedef struct infer__plan {
     int32_t n_pages[INFER__GROUPS];
     int32_t snapshot_every;                /* positions between two kept states of recurrent layers */
     int64_t work_cols;                     /* floats a row in the shared work area: experts need more than 2^31 */
-    int64_t pass_kept;                     /* of them, what is kept for the pass: hp.pass_kept, chosen positions */
-    int64_t carried;                       /* of that, what is copied between devices */
-    infer__needs needs;                    /* what backends take scratch for */
+    int64_t pass_kept;                     /* of them, those kept for the pass: hp.pass_kept, chosen positions */
+    int64_t carried;                       /* of those, the ones copied between devices */
+    infer__needs needs;                    /* the ops for which backends reserve scratch */
     int32_t head_rows;                     /* rows of logits computed at a time */
     int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
     uint64_t top_bytes;                    /* of infer__place.top there; before that is known, as if it were */
@@ -602,7 +601,7 @@ struct infer_model {
     uint32_t cpu;              /* INFER__CPU_* mask */
     struct infer__merged *merged; /* n_merged slots whose weights include adapters, NULL = it was not merged */
     int32_t n_merged;
-    uint64_t unmerged_print, unmerged_token_bytes; /* what these were before */
+    uint64_t unmerged_print, unmerged_token_bytes; /* the previous values of these */
     infer__atomic held, contexts; /* release.c: who reads the weights; contexts alive */
     infer__atomic users;       /* references: of the caller, what was made of it, calls that run */
     infer__atomic adapters;    /* adapters alone */
@@ -643,7 +642,7 @@ static int infer__plan_layer_cache(const infer__plan *p, const infer_model *m, i
 /* MEMORY when the host has less memory than the plan's context needs; a warning when less is free. */
 static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m, infer_error *err);
 
-/* What the plan's context and one session take, with the model itself. */
+/* Memory of the plan's context and one session, with the model itself. */
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out);
 
 /* Work buffers of one device, and the data that ctx needs during the pass. */
@@ -653,7 +652,7 @@ typedef struct infer__place {
     struct infer__gpu *gpu;      /* NULL on the CPU */
     struct infer__gpu_run *run;
     infer__buf x, xn, out, work; /* residual stream, normed, sublayer output; work: Q K V att / gate up / logits */
-    infer__buf room;             /* for what adapters add; nothing before there are any */
+    infer__buf room;             /* for the additions of adapters; empty without adapters */
     infer__buf top;              /* of a device with the head: the largest logits of top_rows rows, and scratch */
 } infer__place;
 
@@ -783,15 +782,15 @@ static void infer__cells_share(infer_context *c, infer_session *dst, const infer
 /* results.c: logits that stay on the device until they are requested. */
 /* Floats and bytes for it in the plan. */
 static void infer__plan_top(infer__plan *p, const infer_model *m);
-/* Before a pass: say for each of its results whether its logits may stay; none may when it is not the last pass. */
+/* Before a pass: decide for each of its results whether its logits may stay; none may unless it is the last pass. */
 static void infer__results_choose(infer_context *c, int last);
 /* After the pass's first `rows` logits: select the largest of each row, as many as wanted; nothing when none are. */
 static void infer__results_top(infer_context *c, int32_t rows);
 /* How many of the largest the pass computes for each row; 0 = none. */
 static int32_t infer__results_most(const infer_context *c);
-/* At the end of the pass: download what infer__results_top computed. */
+/* At the end of the pass: download the results of infer__results_top. */
 static void infer__results_fetch(infer_context *c);
-/* After it: 1 when what was downloaded is finite; remember what stayed. */
+/* After it: 1 when the downloaded values are finite; remember those that stayed. */
 static int infer__results_finite(const infer_context *c);
 static void infer__results_keep(infer_context *c);
 /* Room for the largest that the next eval brings. */
@@ -814,7 +813,7 @@ static void infer__forward(infer_context *c);
 /* Pass a step's values to the trace callback, if there is one. layer -1 = outside layers. */
 static void infer__trace(infer_context *c, int32_t layer, const char *step, const infer__tensor *t);
 
-/* What a mixer or FFN does: x -> out, with what comes before and after it. The norm is fused into its first product and
+/* A mixer or FFN: x -> out, with the operations before and after it. The norm is fused into its first product and
  * the addition into its last one (see infer__matmul_args), or it runs them by the two functions. */
 struct infer__sublayer {
     const infer__part *part;
@@ -825,7 +824,7 @@ struct infer__sublayer {
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
 static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
 /* y = w x, + b unless that is NULL. */
-/* infer__matmul and infer__moe_matmul, and what adapters add, those that the model has and those of sessions. */
+/* infer__matmul and infer__moe_matmul, and the additions of adapters, the model's own and those of sessions. */
 static void infer__moe_products(infer_context *c, const infer__moe_matmul_args *a);
 static void infer__products(infer_context *c, const infer__matmul_args *mm);
 static void infer__product(infer_context *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
@@ -838,9 +837,9 @@ static void infer__add_to(infer_context *c, const infer__tensor *x, const infer_
 static void infer__act_rows(infer_context *c, int32_t kind, const infer__tensor *x, const infer__tensor *y);
 /* y *= act(gate): value by value, or one gate for a group of adjacent values when y has more columns. */
 static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y);
-/* Where a layer keeps what a part made for later ones. */
+/* The place of a layer for results of a part that later ones read. */
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows);
-/* [rows][cols] of what is kept for the pass, after `first` floats for each of pass_rows. The first hp.pass_kept of
+/* [rows][cols] of the values kept for the pass, after `first` floats for each of pass_rows. The first hp.pass_kept of
  * them are copied between devices, the rest (chosen positions) only where layers share indexers. */
 static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64_t first, int32_t rows, int32_t cols);
 
@@ -850,11 +849,11 @@ static const infer__buf *infer__rope_freq(const infer__layer *l);
 static int64_t infer__indexer_list(const infer__layer *l, int32_t cells);
 /* Whether a row at pos sees more than the layer's indexer may choose. */
 static int infer__indexer_chooses(const infer__layer *l, int32_t pos);
-/* What devices have no kernels for, NULL = nothing. */
+/* The operation that devices have no kernels for, NULL = none. */
 static const char *infer__indexer_lacks(const infer__ops *ops, const infer__layer *l);
 
 /* layers/nextn.c: the blocks after the layers; session/further.c: keys and values of the blocks for a pass' rows,
- * whose last results are in x; and what a session keeps for them. */
+ * whose last results are in x; and their state in a session. */
 static void infer__nextn_keys(infer__keys *k, infer__hparams *hp);
 static void infer__nextn_parts(infer_model *m, infer__layer *l);
 static void infer__further_fill(infer_context *c);

@@ -4,8 +4,7 @@
 #define INFER__OPENING_H
 
 /* Everything after the file is parsed: architecture, hyper-parameters, layers, weights. A model that cannot compute is
- * no error: why_code and why_not say so. Errors are MEMORY and IO, and what is wrong with a device that was asked
- * for. */
+ * no error: why_code and why_not say so. Errors are MEMORY and IO, and failures of a requested device. */
 typedef struct infer__load { /* how far loading weights, or reading them beforehand, is */
     int32_t group, slot;     /* the model's own and layers, or files; the weight that comes next */
     int32_t locked;
@@ -16,7 +15,7 @@ typedef struct infer__building {
     int32_t stage;
     infer__load load;
     infer__upload *upload; /* NULL = not begun, or over */
-    infer_result r, device; /* why it cannot compute; of that, what a device that was asked for failed with */
+    infer_result r, device; /* why it cannot compute; of that, the failure of a requested device */
     infer_error why;
 } infer__building;
 /* INFER_MORE: the slice is over. x is zero at first. */
@@ -37,7 +36,7 @@ static infer_result infer__preload(infer_model *m, infer_error *err);       /* w
 static infer_result infer__preload_some(infer_model *m, infer__load *x, infer__budget *budget, infer_error *err);
 /* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded), the last one in
  * part. CANCELLED. */
-static int32_t infer__load_steps(const infer_model *m); /* what progress counts: layers loaded, uploaded, read */
+static int32_t infer__load_steps(const infer_model *m); /* units of progress: layers loaded, uploaded, read */
 static infer_result infer__load_progress(infer_model *m, double done, infer_error *err);
 static infer_result infer__rope_choose(infer_model *m, infer_error *err);   /* rope.c: which layers share a set */
 static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* and its frequencies */
@@ -56,7 +55,7 @@ static void infer__place_drop(infer_model *m); /* the weights leave the devices,
 /* One attempt; *failed: the device whose memory was not enough, -1 = something else; *held: its layers before that. */
 static infer_result infer__upload_try(infer_model *m, infer__upload **x, infer__budget *budget, int32_t *failed,
                                       int32_t *held, infer_error *err);
-static void infer__upload_drop(infer_model *m); /* free what was read for them */
+static void infer__upload_drop(infer_model *m); /* free the memory read for them */
 
 /* release.c: STATE while the weights are not there; else they stay until infer__weights_let. */
 static infer_result infer__weights_hold(const infer_model *m, infer_error *err);
@@ -68,7 +67,7 @@ static void infer__weights_note(infer_model *m); /* where weights begin in their
 /* As infer_model_offload and infer_model_reload. */
 static infer_result infer__weights_offload(infer_model *m, infer_error *err);
 static infer_result infer__weights_reload(infer_model *m, infer_error *err);
-/* What `auto` does; takes_gpus: INFER__AUTO_TAKES_GPUS, but in tests. */
+/* The backend `auto`; takes_gpus: INFER__AUTO_TAKES_GPUS, except in tests. */
 static infer_result infer__place_auto(infer_model *m, int takes_gpus);
 /* Where the head runs. */
 INFER__INLINE int32_t infer__head_place(const infer_model *m) { return m->layers[m->hp.n_layer - 1].place; }

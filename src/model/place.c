@@ -45,7 +45,7 @@ static int32_t infer__place_layer(infer_model *m, int32_t layer, infer__place_it
     return n;
 }
 
-/* What goes with layer 0 (head 0) or with the last layer (head 1). */
+/* The weights on the device of layer 0 (head 0) or of the last layer (head 1). */
 static int32_t infer__place_end(infer_model *m, int head, infer__place_item *items) {
     static const int8_t slots[] = {
         INFER__W_TOKEN_EMBD, INFER__W_POS_EMBD, INFER__W_TOKEN_TYPES, INFER__W_EMBD_NORM, INFER__W_EMBD_NORM_B,
@@ -162,7 +162,7 @@ static uint64_t infer__place_try(const infer__place_item *items, int32_t n, uint
     return infer__place_sum(items, n, 0);
 }
 
-/* A layer's weights, plus what it brings along when a device's layers begin with `first`. */
+/* A layer's weights, plus those that it needs as well when a device's layers begin with `first`. */
 static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     uint64_t sum;
@@ -373,7 +373,7 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
     u->kv_types = 1u << m->fit.kv_type;
     u->exact = m->params.exact ? 2 : 1;
     u->norms = 1u << m->hp.norm;
-    if (m->hp.stack) u->norms |= 1u << INFER__NORM_LAYER; /* of what the low state begins with */
+    if (m->hp.stack) u->norms |= 1u << INFER__NORM_LAYER; /* of the low state's initial value */
     u->n_expert = m->hp.switches.n ? m->hp.switches.n + 1 : m->hp.n_expert;
     u->n_used = m->hp.switches.n ? 1 : m->hp.n_used;
 }
@@ -448,7 +448,7 @@ static infer_result infer__place_layers(infer_model *m, const int32_t *rows, int
         if (infer__place_open(m, rows[i], &why)) infer__log(&m->report, 2, "a device is left out: %s", why.message);
     }
     if (n_rows > 0 && m->n_devices > 1) fit = infer__place_fit(m, n);
-    if (asked > 0 && fit < n) { /* the estimate leaves room for a large context: see what happens */
+    if (asked > 0 && fit < n) { /* the estimate leaves room for a large context: try it */
         infer__place_cut(m, n);
         fit = n;
     }

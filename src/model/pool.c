@@ -127,7 +127,7 @@ static float infer__pool_act(const infer_model *m, float x) {
     return (float)tanh(x);
 }
 
-/* x: what the classifier reads. a: width of cls's results. */
+/* x: the classifier's input. a: width of cls's results. */
 static void infer__pool_labels(const infer_model *m, const float *x, float *out, float *a, float *scratch) {
     const int32_t n = m->hp.n_labels;
     float most;
@@ -147,7 +147,7 @@ static void infer__pool_labels(const infer_model *m, const float *x, float *out,
     for (i = 0; i < n; i++) out[i] = (float)(exp((double)out[i] - most) / sum);
 }
 
-/* A row of each matrix, the vector, and what comes between matrices. */
+/* A row of each matrix, the vector, and intermediate values. */
 static uint64_t infer__pool_scratch(const infer_model *m) {
     int32_t most = m->hp.n_embd, s;
     for (s = INFER__W_CLS; s <= INFER__W_DENSE_3; s++) most = INFER__MAX(most, INFER__MAX(m->w[s].rows, m->w[s].cols));

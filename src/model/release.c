@@ -62,7 +62,7 @@ static void infer__weights_note(infer_model *m) {
     }
 }
 
-/* Free what was read into memory. */
+/* Free the weights that were read into memory. */
 static void infer__weights_free(infer_model *m) {
     infer__weight *w;
     int32_t i;

@@ -20,12 +20,12 @@ enum {
     INFER__D_USED, /* experts of a token */
     INFER__D_FF_EXPERT, INFER__D_FF_EXPERTS,
     INFER__D_FF_EXPERTS_TWO, /* gate and up of each */
-    INFER__D_MODEL_EXPERTS, /* of each: what it gives, the model's width or the latent one */
+    INFER__D_MODEL_EXPERTS, /* of each: width of its result, the model's or the latent one */
     INFER__D_EXPERT_IN, INFER__D_FF_SHARED,
     INFER__D_FF_GROUP, /* of the expert that a group shares */
     INFER__D_FF_GROUPS, INFER__D_MODEL_GROUPS, INFER__D_MODEL_2, INFER__D_MODEL_3, INFER__D_TAPS, INFER__D_SSM_INNER,
     INFER__D_SSM_PROJ, /* what ssm_in gives */
-    INFER__D_SSM_CONV, /* of it, what the convolution reads */
+    INFER__D_SSM_CONV, /* of it, the convolution's input */
     INFER__D_SSM_X, INFER__D_SSM_RANK, INFER__D_SSM_HEADS, INFER__D_SSM_STATE, INFER__D_SSM_DIM,
     INFER__D_SSM_HEADS_TWO, INFER__D_SSM_A,
     INFER__D_SSM_DECAYS, /* of a row: of heads, or of each of their keys */
@@ -174,7 +174,7 @@ enum {
     W(INPUT_GATE,     "blk.%d.inp_gate.weight",            PER_LAYER,     MODEL,     0) /* of the layer's input */ \
     W(INPUT_PROJ,     "blk.%d.proj.weight",                MODEL,         PER_LAYER, 0)
 
-/* Before attention and before the FFN: the matrix, what is added to what it gives, and their scales. */
+/* Before attention and before the FFN: the matrix, the addend of its results, and their scales. */
 #define INFER__HYPER_SLOTS(W) \
     W(HYPER_ATTN,     "blk.%d.hc_attn_fn.weight",          HYPER_COEFS,   MODEL_HYPER, 1) \
     W(HYPER_ATTN_BASE, "blk.%d.hc_attn_base.weight",       ONE,           HYPER_COEFS, 1) \
@@ -240,7 +240,7 @@ enum {
     W(LATENT_GATE,    "blk.%d.attn_gate.weight",           ANY,           MODEL,     0) \
     W(LATENT_OUT,     "blk.%d.attn_output.weight",         MODEL,         LATENT_VALUES, 1)
 
-/* Compressed attention: queries, the key that is also the value, the output; what entries are made of, and those of the
+/* Compressed attention: queries, the key that is also the value, the output; the parts of entries, and those of the
  * indexer, in the same order. */
 #define INFER__COMPRESSED_SLOTS(W) \
     W(COMPRESSED_Q_A, "blk.%d.attn_q_a.weight",            LATENT_Q_RANK, MODEL,     1) \

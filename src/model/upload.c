@@ -450,7 +450,7 @@ static infer_result infer__upload_try(infer_model *m, infer__upload **x, infer__
     return r;
 }
 
-/* Free what was read into memory for weights that are now on GPUs. */
+/* Free the memory of weights that are now on GPUs. */
 static void infer__upload_forget(infer_model *m, infer__place_item *items, int32_t n) {
     int32_t i;
     for (i = 0; i < n; i++) {

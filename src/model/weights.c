@@ -244,7 +244,7 @@ static infer_result infer__only_with(const infer_model *m, const infer__layer *l
     return !l->w[slot].type || l->w[with].type ? INFER_OK : infer__no_use(m, l, l->w[slot].name, err);
 }
 
-/* 1 when a part of the layer reads the slot. What a norm's tensor is for depends on the parts around it. */
+/* 1 when a part of the layer reads the slot. The purpose of a norm's tensor depends on the parts around it. */
 static int infer__slot_read(const infer__layer *l, int slot) {
     int32_t i;
     for (i = 0; i < l->n_parts; i++) {

@@ -50,7 +50,7 @@ def test_lora_and_control():
     out, words = cli.temp('never'), ('logits', path, '--ids', cli.write_ids('ad.ids', ids), '--out', cli.temp('never'))
     check('control vector' in infer(*words, '--lora', control, status=1).err, 'a control vector as an adapter')
     check('adapter' in infer(*words, '--control', lora, status=1).err, 'an adapter as a control vector')
-    check('no --lora' in infer(*words, '--merge', status=1).err, 'nothing to merge')
+    check('--merge needs --lora' in infer(*words, '--merge', status=1).err, 'nothing to merge')
     check('--control' not in infer(*words[:-1], cli.temp('steered'), '--lora', lora, '--merge', '--control', control).err, 'merged, and a control vector')
     infer(*words, '--lora', cli.temp('no-such-file.gguf'), status=1)
     infer(*words, '--lora', path, status=1)

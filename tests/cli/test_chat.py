@@ -149,7 +149,7 @@ def sessions(folder):
     other = os.path.join(folder, "other.jsonl")
     open(other, "w").write("hello\n")
     code, out, err = chat(model, "x", "--session", other)
-    check(code == 1 and "is no conversation" in err and open(other).read() == "hello\n", "a file that is none", err)
+    check(code == 1 and "is not a conversation" in err and open(other).read() == "hello\n", "a file that is none", err)
     code, out, err = chat(model, "x", "--session", os.path.join(folder, "missing", "x"))
     check(code == 1 and "cannot write" in err, "a folder that is not there", err)
     # the system message is the first line, and may be given again

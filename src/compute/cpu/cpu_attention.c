@@ -32,7 +32,7 @@ typedef struct infer__attention_plan {
 
 INFER__INLINE int32_t infer__round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
 
-/* many: what is gathered serves as many pairs as there may be, though their values do not fit the nearest cache. */
+/* many: gathered rows serve as many pairs as possible, even if their values do not fit into the L1 cache. */
 static infer__attention_plan infer__attention_layout(int32_t dim_k, int32_t dim_v, int32_t value_step, int many) {
     infer__attention_plan p;
     int32_t most, room;
@@ -283,7 +283,8 @@ static int infer__attention_range(const infer__attention_block *b, int32_t r, in
     return *from <= *to;
 }
 
-/* What scores of a head get for distances on both sides of the row: those of keys from .. to, the first `at` ahead. */
+/* The bias of a head's scores for distances on both sides of the row: those of keys from .. to, the first `at`
+ * ahead. */
 static void infer__attention_near(const infer__attention_args *a, const float *bias, float slope, int32_t at,
                                   int32_t from, int32_t to, float *x) {
     const int32_t zero = a->reach + at; /* x[j] is bias[zero + j]'s, where that is not too far away */

@@ -9,7 +9,7 @@
  */
 #include "cpu_ops.h"
 
-enum { INFER__INDEX_ROWS = 4 }; /* of a task: they share what is read of the cache */
+enum { INFER__INDEX_ROWS = 4 }; /* of a task: they share reads of the cache */
 
 static int32_t infer__index_stride(int32_t cells) { return infer__round_up(cells, INFER__KV_CHUNK); }
 

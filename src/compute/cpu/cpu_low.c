@@ -22,7 +22,7 @@ typedef struct infer__low_job {
     infer__ctx *c;
     const infer__low_args *a;
     int32_t tasks[INFER__LOW_PARTS]; /* of A x of each part, n in all */
-    int32_t n, share;                /* share: what a worker takes at once */
+    int32_t n, share;                /* share: units that a worker takes at once */
     infer__atomic taken, done;       /* in tasks of the product: of the n */
 } infer__low_job;
 
@@ -111,7 +111,8 @@ static infer__low_share infer__low_claim(infer__low_job *job, int32_t n) {
     return s;
 }
 
-/* At the start of a task that makes rows [r, r + n) of y[of]: take some of A x, and ask for what it and B read. */
+/* At the start of a task that makes rows [r, r + n) of y[of]: take some of A x, and prefetch the inputs of it and of
+ * B. */
 static infer__low_share infer__low_take(infer__low_job *job, int32_t of, int32_t r, int32_t n) {
     const infer__low_args *a = job->a;
     const infer__low_share s = infer__low_claim(job, job->share);
@@ -172,7 +173,7 @@ static void infer__low_up_task(void *arg, int task, int worker) {
                                INFER__MIN(INFER__LOW_COLUMNS, a->y[of].cols - from));
 }
 
-/* What a token's experts get, part by part. */
+/* The additions to a token's experts, part by part. */
 static void infer__low_experts_task(void *arg, int token, int worker) {
     const infer__low_job *job = (const infer__low_job *)arg;
     const infer__low_args *a = job->a;

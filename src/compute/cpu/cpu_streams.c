@@ -13,7 +13,7 @@ static float *infer__stream_row(const infer__streams_args *a, int32_t i, int32_t
     return i == 0 ? infer__row(&a->x, r) : infer__row(&a->rest, (i - 1) * a->x.rows + r);
 }
 
-/* Every stream += sum over j of coef[i][j] * stream j, all from what they were; what stream 0 becomes also to base. */
+/* Every stream += sum over j of coef[i][j] * stream j, all from the old values; the new stream 0 also to base. */
 static void infer__streams_predict(const infer__streams_args *a, int32_t r) {
     enum { PIECE = 64 };
     float was[INFER__MAX_STREAMS][PIECE], sum[PIECE];

@@ -494,7 +494,7 @@ static uint64_t infer__cuda_identity(void *device) { return ((infer__cuda_device
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
-enum { INFER__CU_LOG = 4096 }; /* bytes of what the compiler says */
+enum { INFER__CU_LOG = 4096 }; /* bytes of the compiler's log */
 
 typedef struct infer__cu_log {
     char text[INFER__CU_LOG];
@@ -699,7 +699,7 @@ static void infer__cuda_queue_close(void *queue) {
 typedef struct infer__cuda_kernel {
     infer__cu_function function;
     int32_t shared; /* bytes that a launch asks for */
-    int32_t early;  /* 1: launches begin before what was launched before has ended */
+    int32_t early;  /* 1: launches begin before the preceding launch has ended */
 } infer__cuda_kernel;
 
 static infer_result infer__cuda_kernel_open(void **kernel, void *queue, void *program, const char *name, int32_t group,

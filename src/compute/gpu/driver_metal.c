@@ -76,7 +76,7 @@ enum {
       M(void *, contents, "contents", )                                                                                \
       M(infer__mtl_id, command_buffer, "commandBuffer", )                                                              \
       /* MTLCommandBuffer */                                                                                           \
-      M(infer__mtl_id, compute, "computeCommandEncoder", ) /* serial: a dispatch sees what those before wrote */       \
+      M(infer__mtl_id, compute, "computeCommandEncoder", ) /* serial: a dispatch sees the writes of earlier ones */    \
       M(infer__mtl_id, blit, "blitCommandEncoder", )                                                                   \
       M(void, commit, "commit", )                                                                                      \
       M(void, wait, "waitUntilCompleted", )                                                                            \
@@ -665,7 +665,7 @@ static infer_result infer__metal_word(infer__metal_queue *q, infer__mtl_id from,
     infer_result r = infer__metal_blit(q, q->staging, at, from, offset / 4 * 4, 4, err);
     if (r) return r;
     infer__metal_commit(q);
-    while (q->n_sent > 0) infer__metal_wait_oldest(q); /* what was staged stays: downloads wait in it */
+    while (q->n_sent > 0) infer__metal_wait_oldest(q); /* the staging buffer stays: it holds pending downloads */
     memcpy(word, q->staged + at, 4);
     return INFER_OK;
 }

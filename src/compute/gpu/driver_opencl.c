@@ -459,7 +459,7 @@ typedef struct infer__cl_try {
 } infer__cl_try;
 /* 1 when a function that returns a code went well. */
 #define INFER__CL_DO(t, name, args) ((t).call = #name, ((t).code = infer__opencl.cl.name args) == 0)
-/* What a function returns that takes &t.code as its last argument; NULL when it failed. */
+/* Calls a function that takes &t.code as its last argument; NULL when it failed. */
 #define INFER__CL_MAKE(t, name, args) ((t).call = #name, (t).code = 0, infer__opencl.cl.name args)
 
 /* Drivers allocate lazily, so any call may fail for lack of memory. The other codes are ambiguous, except when a buffer

@@ -1,4 +1,4 @@
-/* gpu.h: GPUs: what a vendor's API must provide (the driver vtable), and what the layers above get from it.
+/* gpu.h: GPUs: the driver vtable, which a vendor's API must provide, and the interface for the layers above.
  *
  * Owns:  infer__driver (one table per API), infer__gpu (an open device with its compiled kernels, one per model),
  *        infer__gpu_run (one context's queue on it). The op vtable over them is written once: infer__gpu_ops.
@@ -228,13 +228,14 @@ static infer_result infer__gpu_open(infer__gpu **out, infer__mem *mem, const inf
                                     int32_t device, const infer_cache *cache, infer_error *err);
 static void infer__gpu_close(infer__gpu *g); /* NULL is accepted */
 static const char *infer__gpu_name(const infer__gpu *g);
-/* Bytes that are free now, if the driver knows; else what was free when it was opened, at most 90 % of the total. */
+/* Bytes that are free now, if the driver knows; else the bytes that were free when it was opened, at most 90 % of the
+ * total. */
 static uint64_t infer__gpu_memory(const infer__gpu *g);
 static uint64_t infer__gpu_largest(const infer__gpu *g); /* bytes that a buffer may have */
 
 /* 1 when there are kernels for matrices of this storage type. */
 static int infer__gpu_has_type(const infer__quant *type);
-/* Compile what a storage type, or a cache of an infer_kv_type, needs; done once. Thread safe. */
+/* Compile the programs of a storage type, or of a cache of an infer_kv_type; done once. Thread safe. */
 static infer_result infer__gpu_use_type(infer__gpu *g, const infer__quant *type, infer_error *err);
 static infer_result infer__gpu_use_kv(infer__gpu *g, int32_t kv_type, infer_error *err);
 
@@ -290,8 +291,8 @@ enum {
     INFER__PROBE_SHAPES = 9
 };
 enum { INFER__SEES_AROUND = 1, INFER__SEES_NEAR = 2, INFER__SEES_SOURCE = 4 }; /* later positions; biases; a source's */
-/* A shape of heads, and what their attention has: window 1, or 2 for chunks, or 0; sinks 1 or 0; rope INFER__ROPE_*;
- * shared 1: values are the front of keys; sees INFER__SEES_*. */
+/* A shape of heads, and the features of their attention: window 1, or 2 for chunks, or 0; sinks 1 or 0; rope
+ * INFER__ROPE_*; shared 1: values are the front of keys; sees INFER__SEES_*. */
 typedef struct infer__gpu_heads {
     int32_t n_head, n_head_kv, dim_k, dim_v, window, sinks, rope, shared;
     float scale, softcap, max_bias, temp_scale;

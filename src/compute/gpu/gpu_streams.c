@@ -3,7 +3,7 @@
 
 #ifndef INFER_NO_GPU
 
-enum { INFER__GPU_KEPT = 1088 }; /* of kernels/streams.k: what was kept of a stream, and itself; more than layers */
+enum { INFER__GPU_KEPT = 1088 }; /* of kernels/streams.k: kept copies of a stream, and itself; more than layers */
 
 /* Reductions over rows. */
 static void infer__gpu_streams_row(infer__ctx *c, const infer__streams_args *a) {

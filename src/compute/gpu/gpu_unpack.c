@@ -209,7 +209,7 @@ static int infer__lzma_ends(infer__lzma *z, int state) {
 /* dst[0 .. bytes-1] of a text of `all` bytes. */
 static int infer__lzma_run(infer__lzma *z, uint8_t *dst, uint32_t bytes, uint32_t all) {
     uint32_t rep[4] = {0, 0, 0, 0}, n = 0, length;
-    int state = 0; /* what the last few steps were: below 7, the last one was a character */
+    int state = 0; /* kinds of the last few steps: below 7, the last one was a character */
     while (n < bytes && !z->bad) {
         if (!infer__lzma_bit(z, &z->p.match[state])) {
             int match = state >= 7 && rep[0] < n ? dst[n - 1 - rep[0]] : 0;
@@ -236,7 +236,7 @@ static int infer__lzma_run(infer__lzma *z, uint8_t *dst, uint32_t bytes, uint32_
     return !z->bad && (bytes < all || infer__lzma_ends(z, state));
 }
 
-/* The first `bytes` of a text, at most all, into dst; 0 when what is packed does not give them. z: memory to work
+/* The first `bytes` of a text, at most all, into dst; 0 when the packed text is shorter or damaged. z: memory to work
  * in. */
 static int infer__text_unpack(infer__lzma *z, const infer__kernel_text *text, char *dst, uint32_t bytes) {
     uint16_t *p = (uint16_t *)&z->p;
@@ -257,7 +257,7 @@ static int infer__text_unpack(infer__lzma *z, const infer__kernel_text *text, ch
 /* ---- names in PTX ----------------------------------------------------------------------------------------------- */
 
 /* A compiler numbers the registers and labels of a function in the order in which it met them, thousands of them, so
- * that hardly a line is like another. What is packed tells how long ago a name was last used instead (move to front):
+ * that hardly a line is like another. The packed text stores instead how long ago a name was last used (move to front):
  * after its first characters, a byte above 127 stands for its number. */
 enum {
     INFER__PTX_NAME_NEW = 0x80,      /* the next number of its class, from 1 */

@@ -27,7 +27,7 @@ static int infer__float_kind(const infer__quant *q) {
     return q->id == 0 ? INFER__FLOAT_F32 : q->id == 1 ? INFER__FLOAT_F16 : q->id == 30 ? INFER__FLOAT_BF16 : -1;
 }
 
-/* What multiplies weights of a kind by tiles, or NULL. */
+/* The function that multiplies weights of a kind by tiles, or NULL. */
 static const infer__float_tiled *infer__float_tiled_for(const infer__ctx *c, int kind) {
     const infer__float_tiled *tiled = c->floats->tiled;
     return tiled && tiled->multiply[kind] ? tiled : NULL;

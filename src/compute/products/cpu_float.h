@@ -342,7 +342,7 @@ INFER__INLINE void infer__float_prepare_body(const float *src, uint8_t *dst, int
     }
 }
 
-/* What all levels have: F32 rows are copied. */
+/* For all levels: F32 rows are copied. */
 static void infer__float_decode_f32(const uint8_t *src, uint8_t *dst, int64_t n) {
     infer__plain_f32_decode(src, (float *)(void *)dst, n);
     infer__float_fill(dst, 4 * n, 64);

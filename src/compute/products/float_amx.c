@@ -36,7 +36,7 @@ INFER__ON_pairs INFER__INLINE __m512i infer__tiled_high(__m512 a, __m512 b) {
                                          23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
     return _mm512_permutex2var_epi16(_mm512_castps_si512(a), odd, _mm512_castps_si512(b));
 }
-/* Rounded to BF16, halves up, as floats; what makes a NaN another number leaves it to the difference. */
+/* Rounded to BF16, halves up, as floats; a NaN that the rounding changes remains NaN in the difference. */
 INFER__ON_pairs INFER__INLINE __m512 infer__tiled_round(__m512 v) {
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x8000)),
                                                 _mm512_set1_epi32(-65536)));

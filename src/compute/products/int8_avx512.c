@@ -81,7 +81,7 @@ INFER__ON_avx512 INFER__INLINE void infer__lanes_to_rows_avx512(const __m512i *s
     out[3] = _mm512_shuffle_i32x4(b, d, 0xdd);
 }
 
-/* What integer sums start from, per grain: -offset * the sum of x. */
+/* Initial values of integer sums, per grain: -offset * the sum of x. */
 INFER__ON_avx512 INFER__INLINE void infer__start_avx512(const infer__x8 *x, int grain, int32_t offset, int32_t *out) {
     if (grain == 16)
         _mm512_storeu_si512(out, _mm512_mullo_epi32(_mm512_loadu_si512(x->sum16), _mm512_set1_epi32(-offset)));

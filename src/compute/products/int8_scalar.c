@@ -22,8 +22,8 @@ INFER__INLINE int32_t infer__dot_codes(const uint8_t *INFER__RESTRICT row, const
     return sum - offset * x->sum16[k / 16];
 }
 
-/* One row of one column, block b: what y grows by over d, as cpu_int8.h defines it, from the sums of the block's halves
- * less the offset. */
+/* One row of one column, block b: the increment of y divided by d, as cpu_int8.h defines it, from the sums of the
+ * block's halves less the offset. */
 INFER__INLINE float infer__block_sum(const infer__quant *t, const infer__unpacked *w, int row, const infer__x8 *x,
                                      int b, int32_t low, int32_t high) {
     float sum;

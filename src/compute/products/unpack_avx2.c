@@ -137,7 +137,7 @@ INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *src, uint6
 
 /* ---- types ----------------------------------------------------------------------------------------------------- */
 
-/* codes: what a pair of blocks at a and b gives at q; scales: a function above. */
+/* codes: writes the codes of blocks a and b to q; scales: a function above. */
 #define INFER__UNPACK_AVX2(name, bytes, scales, codes)                                                                 \
     INFER__ON_avx2 static void infer__##name##_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,       \
                                                            infer__unpacked *out) {                                     \

@@ -130,7 +130,7 @@ INFER__ON_avx512 INFER__INLINE __m256i infer__four_sevens_avx512(__m256i x) {
     return _mm256_and_si256(x, _mm256_set1_epi8(127));
 }
 
-/* What passes through memory, of 16 rows, each written long before it is read: narrow stores are slow to forward. */
+/* Intermediate values of 16 rows in memory, each written long before it is read: narrow stores are slow to forward. */
 typedef struct infer__iq_rows {
     union { __m256i row[16]; uint64_t of[16][4]; } signs; /* of four vectors, a bit each */
     union { __m512i v[2]; uint8_t of[16][8]; } scales;

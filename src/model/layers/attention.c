@@ -383,7 +383,7 @@ static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer
     return ops->supports(INFER__OP_ATTENTION, &a) ? infer__indexer_lacks(ops, l) : "attention";
 }
 
-/* Fills *a, and gives it; NULL when the layer has no such norm. */
+/* Fills and returns *a; NULL when the layer has no such norm. */
 static const infer__norm_args *infer__head_norm(infer_context *c, const infer__layer *l, const infer__tensor *t,
                                                 int slot, int32_t groups, infer__norm_args *a) {
     const infer__hparams *hp = &c->model->hp;
@@ -398,7 +398,7 @@ static const infer__norm_args *infer__head_norm(infer_context *c, const infer__l
     return a;
 }
 
-/* Fills *a, and gives it; NULL when the layer does not rotate. */
+/* Fills and returns *a; NULL when the layer does not rotate. */
 static const infer__buf *infer__rope_freq(const infer__layer *l) {
     return l->place == INFER__ON_CPU ? &l->rope->freq : &l->rope->device[l->place - INFER__ON_DEVICE];
 }

@@ -114,8 +114,8 @@ static int32_t infer__compress_width(const infer__layer *l) {
     return l->compress.every ? 2 * infer__compress_values(l, l->dim_k + l->index_of.dim) : 0;
 }
 
-/* Floats a row: the query before its second matrix, the query, the key; what heads give; what groups make of it; what
- * entries are made of; the indexer's queries and weights. */
+/* Floats a row: the query before its second matrix, the query, the key; the heads' results; the groups' results; the
+ * parts of entries; the indexer's queries and weights. */
 static int64_t infer__compressed_cols(const infer_model *m, const infer__layer *l) {
     (void)m;
     return (int64_t)l->latent_q_rank + 2 * (int64_t)l->n_head * l->dim_k + l->dim_k +
@@ -193,7 +193,7 @@ static void infer__compressed_entries(infer_context *c, const infer__layer *l, c
     infer__ops_of(&c->ctx)->compress(&c->ctx, &a);
 }
 
-/* rows: what is kept of each position for entries; and the entries that end in this pass. */
+/* rows: the values kept of each position for entries; and the entries that end in this pass. */
 static void infer__compressed_keep(infer_context *c, const infer__layer *l, const infer__sublayer *s,
                                    const infer__tensor *rows) {
     const int32_t each = infer__compress_values(l, l->dim_k), index = infer__compress_values(l, l->index_of.dim);

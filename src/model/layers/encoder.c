@@ -13,7 +13,7 @@ static void infer__keep_stream_describe(infer__text_out *o, const infer_model *m
     infer__text_add(o, "    k = %s\n", in);
 }
 
-/* s->out is what was kept. */
+/* s->out is the kept stream. */
 static void infer__stream_again_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     (void)l;
     infer__add_to(c, &s->out, &s->x);

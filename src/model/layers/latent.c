@@ -150,8 +150,8 @@ static infer_result infer__latent_split(infer_model *m, infer__layer *l, infer_e
     return INFER_OK;
 }
 
-/* Floats a row: the query before W_qb, the query, the cache's row, the absorbed query, the heads' latent sums, and what
- * W_vb makes of them; their gate; the indexer's. */
+/* Floats a row: the query before W_qb, the query, the cache's row, the absorbed query, the heads' latent sums, and W_vb
+ * times these; their gate; the indexer's. */
 static int64_t infer__latent_cols(const infer_model *m, const infer__layer *l) {
     (void)m;
     return (int64_t)l->latent_q_rank + l->dim_k + l->w[INFER__W_LATENT_GATE].rows + infer__indexer_cols(l) +

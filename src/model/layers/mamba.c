@@ -137,7 +137,7 @@ static void infer__mamba_state(infer_model *m, infer__layer *l, infer__part *p) 
                                    infer__ssm_units(s->heads, s->own_a), s->state * infer__ssm_lanes(s->dim, s->own_a));
 }
 
-/* What the first matrix gives; what the convolution does; of Mamba dt, B, C before and after their matrices. */
+/* The first matrix's results; the convolution's; of Mamba dt, B, C before and after their matrices. */
 static int64_t infer__mamba_cols(const infer_model *m, const infer__layer *l) {
     const infer__ssm *s = &l->ssm;
     (void)m;
@@ -162,7 +162,7 @@ static const char *infer__mamba_lacks(const infer__ops *ops, const infer__layer 
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
-/* dt, B, C of what the convolution gave (x), in Mamba. */
+/* dt, B, C from the convolution's result (x), in Mamba. */
 static void infer__mamba_select(infer_context *c, const infer__layer *l, const infer__tensor *x, infer__tensor *dbc,
                                 infer__ssm_args *a) {
     const infer__ssm *s = &l->ssm;

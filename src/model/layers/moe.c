@@ -8,8 +8,8 @@
  */
 #include "../model.h"
 
-/* Floats a row of the work area: logits, choice, weights and the experts' gate and up, what they read and give where
- * that is not as wide as the model (Kimi K3); then those of the shared expert,
+/* Floats a row of the work area: logits, choice, weights and the experts' gate and up, their inputs and results where
+ * these are not as wide as the model (Kimi K3); then those of the shared expert,
  * its result and its score. */
 static int64_t infer__ffn_moe_cols(const infer_model *m, const infer__layer *l) {
     const infer__hparams *hp = &m->hp;
@@ -86,7 +86,7 @@ static void infer__experts(infer_context *c, const infer__layer *l, int slot, in
     infer__moe_products(c, &a);
 }
 
-/* Gate and up, and what they make: to up. */
+/* Gate and up, combined: to up. */
 static void infer__experts_gated(infer_context *c, const infer__layer *l, const infer__tensor *x,
                                  const infer__tensor *gate, const infer__tensor *up, const infer__tensor *ids,
                                  const infer__act_args *act) {
@@ -172,7 +172,8 @@ static void infer__weigh_before(infer_context *c, const infer__tensor *gate, con
     infer__scale_rows(c, 2, weights);
 }
 
-/* To out, what the experts give that groups share. ids: the groups of those chosen. at: where the work area is free. */
+/* To out, the results of the experts that groups share. ids: the groups of those chosen. at: where the work area is
+ * free. */
 static void infer__ffn_groups(infer_context *c, const infer__layer *l, const infer__tensor *x, const infer__tensor *ids,
                               const infer__tensor *weights, uint64_t at, const infer__tensor *out) {
     const infer__hparams *hp = &c->model->hp;
@@ -270,7 +271,7 @@ static void infer__ffn_moe_dense(infer_context *c, const infer__layer *l, infer_
     infer__sublayer_add(c, s);
 }
 
-/* The logits of a router that reads what attention's block reads (SmallThinker, arXiv 2507.20984). */
+/* The logits of a router that reads the attention block's input (SmallThinker, arXiv 2507.20984). */
 static void infer__router_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     infer__router_logits(c, l, &s->x, NULL, &s->out);
 }
@@ -412,7 +413,7 @@ static void infer__ffn_moe_dense_describe(infer__text_out *o, const infer_model 
     if (l->ffn_times != 1) infer__text_add(o, "    f = f * %g\n", l->ffn_times);
 }
 
-/* What is kept for the experts. */
+/* The value kept for the experts. */
 static void infer__keep_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in) {
     (void)m; (void)l;
     infer__text_add(o, "    k = %s\n", in);

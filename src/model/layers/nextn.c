@@ -20,7 +20,7 @@ enum { INFER__NEXTN_MOST = 16 }; /* blocks: a session keeps hidden states for ea
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* After n_layer is what plain decoding runs. */
+/* After n_layer has been reduced to the layers of plain decoding. */
 static void infer__nextn_keys(infer__keys *k, infer__hparams *hp) {
     const int32_t blocks = hp->n_block - hp->n_layer;
     char name[64];

@@ -163,7 +163,7 @@ static void infer__gemma4_keys(infer__keys *k, infer__hparams *hp) {
     infer__shared_kv_keys(k, hp, 0);
 }
 
-/* What is absent is what llama.cpp takes for E2B and E4B. */
+/* Defaults are llama.cpp's for E2B and E4B. */
 static void infer__gemma3n_keys(infer__keys *k, infer__hparams *hp) {
     infer__per_layer_keys(k, hp, 256);
     infer__shared_kv_keys(k, hp, hp->n_layer - 20);

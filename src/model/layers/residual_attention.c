@@ -24,7 +24,7 @@ static void infer__res_needs(const infer_model *m, const infer__layer *l, infer_
     infer__need_cols(n, m->hp.n_embd + l->index / m->hp.res_every + 2);
 }
 
-/* x -> what the sublayer reads, which is kept. */
+/* x -> the sublayer's input, which is kept. */
 static void infer__res_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const infer_model *m = c->model;
     const infer__part *p = s->part;

@@ -96,7 +96,7 @@ static infer_result infer__time_taps(infer_model *m, infer__layer *l, int slot, 
     return INFER_OK;
 }
 
-/* What is kept as float32, of the layer's channel mix too. */
+/* Values kept as float32, of the layer's channel mix too. */
 static infer_result infer__time_split(infer_model *m, infer__layer *l, infer_error *err) {
     static const int16_t vectors[] = {INFER__W_TIME_FIRST, INFER__W_TIME_K_K, INFER__W_TIME_K_A, INFER__W_TIME_R_K};
     infer_result r = infer__time_taps(m, l, l->wkv.seven ? INFER__W_TIME_LERP : INFER__W_TIME_LERP_X, err);
@@ -130,7 +130,7 @@ static int32_t infer__time_rank(const infer__layer *l) {
     return most;
 }
 
-/* Mixtures, and then what is made of them; decays, and then the result; the values between two small matrices. */
+/* Mixtures, later their products; decays, later the result; the values between two small matrices. */
 static int64_t infer__time_cols(const infer_model *m, const infer__layer *l) {
     return (int64_t)(l->wkv.mixed + 1) * m->hp.n_embd + infer__time_rank(l);
 }

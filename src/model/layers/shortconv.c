@@ -22,7 +22,7 @@ static void infer__shortconv_state(infer_model *m, infer__layer *l, infer__part 
     p->state[0] = infer__state_add(m, l, INFER__STATE_RECURRENT, INFER__GROUP_CELLS, l->conv_taps - 1, m->hp.n_embd);
 }
 
-/* b, c, u and what the convolution gives. */
+/* b, c, u and the convolution's result. */
 static int64_t infer__shortconv_cols(const infer_model *m, const infer__layer *l) {
     (void)l;
     return 4 * (int64_t)m->hp.n_embd;

@@ -96,7 +96,7 @@ static void infer__further_norm(infer_context *c, int32_t k, const infer__tensor
     else infer__norm_to(c, &m->w[INFER__W_OUT_NORM], x, y);
 }
 
-/* Before the blocks run: save what they read from the position before a session's first row, and make room for the
+/* Before the blocks run: save their input from the position before a session's first row, and make room for the
  * hidden states of the pass's last rows after those still needed. Nothing is valid until they are written: a pass may
  * fail. */
 static void infer__further_turn(infer_session *s, int32_t first, int32_t n) {
@@ -130,8 +130,8 @@ static void infer__further_keep(infer_context *c, int32_t k, const float *h) {
     }
 }
 
-/* Kept for the pass: what block k reads of the rows before the pass' rows, h. h may be where that is kept, with what
- * the block before read: then it is the one of one more position before. */
+/* Kept for the pass: block k's input from the rows before the pass's rows, h. h may be the kept rows themselves,
+ * holding the input of the block before: then it is the one of one more position before. */
 static void infer__further_before(infer_context *c, int32_t k, const float *h) {
     const infer__pass *p = &c->ctx.pass;
     const size_t width = (size_t)c->model->hp.n_embd;
@@ -177,7 +177,7 @@ static void infer__further_fill(infer_context *c) {
 
 /* ---- drafts ------------------------------------------------------------------------------------------------------ */
 
-/* What block k reads of the rows before `at` .. `at + n - 1` of a draft, to the rows kept for its pass. own: hidden
+/* Block k's input from the rows before `at` .. `at + n - 1` of a draft, to the rows kept for its pass. own: hidden
  * states that this draft made, of the rows before `own_at` on; others are the session's. 0 when one is not known any
  * more. */
 static int infer__further_reads(infer_context *c, const infer_session *s, int32_t k, int32_t at, int32_t n,
@@ -196,7 +196,7 @@ static int infer__further_reads(infer_context *c, const infer_session *s, int32_
     return 1;
 }
 
-/* Block k over the tokens `from` .. `to` after the session's. Gives the most likely one to follow, -1 when there is
+/* Block k over the tokens `from` .. `to` after the session's. Returns the most likely next token, -1 when there is
  * none. reads, gives: hidden states that the rows read (except for token 0, which reads the session's) and give. */
 static infer_token infer__further_step(infer_context *c, infer_session *s, int32_t k, const infer_token *tokens,
                                        int32_t from, int32_t to, const float *reads, float *gives) {

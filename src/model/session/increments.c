@@ -102,7 +102,7 @@ static int32_t infer__record_header(const infer_session *s, int whole, uint64_t 
     return run;
 }
 
-/* What is new of a session, or all of it; before: the sum of the records so far, 0 = none. `page` has room
+/* Writes the new part of a session, or all of it; before: the sum of the records so far, 0 = none. `page` has room
  * for two. */
 static infer_result infer__record_write(infer_session *s, int whole, uint64_t before, infer__state_out *o, char *page) {
     infer_context *c = s->context;
@@ -216,7 +216,7 @@ static uint32_t infer__increments_runs(const infer__increments *in, uint32_t fro
     return i;
 }
 
-/* Does a whole header say what can follow the records before it? *w becomes that of the state it makes. */
+/* Can the record of a complete header follow the records before it? *w becomes that of the state it makes. */
 static infer_result infer__record_check(infer__increments *in, uint32_t *w) {
     infer_session *s = in->s;
     const uint32_t *now = in->image.w, from = w[INFER__RECORD_FROM], whole = w[INFER__RECORD_WHOLE];
@@ -230,7 +230,7 @@ static infer_result infer__record_check(infer__increments *in, uint32_t *w) {
         return infer__error(&s->error, INFER_ERR_FORMAT,
                             "infer_session_load_more: record %d begins at position %u, which does not follow",
                             (int)in->n, (unsigned)from);
-    infer__state_header(s, header); /* for the names: what differs is told by the check of states */
+    infer__state_header(s, header); /* for the names: the check of states reports differences */
     memcpy(w, header, 8);
     w[3] = header[3];
     if (!whole) {

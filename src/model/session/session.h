@@ -9,7 +9,7 @@ enum { INFER__SNAPSHOTS = 8 }; /* of a session, at most */
 
 enum { INFER__FURTHER_ROWS = 65 }; /* whose hidden states are kept: of a pass that tried 64 drafts */
 
-/* NOT: a decoder's passes, or there is one stack. SOURCE: cross attention will read what the encoder makes. */
+/* NOT: a decoder's passes, or there is one stack. SOURCE: cross attention will read the encoder's results. */
 enum { INFER__ENCODES_NOT, INFER__ENCODES_SOURCE, INFER__ENCODES_VECTORS };
 struct infer_session {
     infer__link dead;     /* of context->dead; first, so that it is the session */
@@ -23,7 +23,7 @@ struct infer_session {
     infer_session *source, *owner; /* source.c: its encoded input; the session whose input this is */
     int32_t encodes;     /* INFER__ENCODES_*: passes of it are the encoder's */
     int32_t type_from;   /* tokens from here on are the second text of a pair; 0 = none */
-    infer__adapter_set *adapters; /* of what is evaluated from now on; NULL = none */
+    infer__adapter_set *adapters; /* of later evals; NULL = none */
     infer__adapted *adapted;      /* n_adapted runs of the positions so far */
     int32_t n_adapted, adapted_cap;
     /* increments.c: what a mark stands for, 0 = none; of that, positions that are still as they were, -1 = and
@@ -97,7 +97,7 @@ static void infer__context_free(infer_context *c); /* no reference is left */
 static infer_result infer__session_make(infer_session **out, infer_context *c, const infer_session_params *p,
                                         infer_error *err);
 static void infer__session_free(infer_session *s); /* whatever its references; its context is claimed, or freeing */
-static void infer__session_warn(const infer_session *s); /* in the log: what is allowed and seldom meant */
+static void infer__session_warn(const infer_session *s); /* logs settings that are allowed but seldom intended */
 
 /* eval.c: evaluate all steps or none; the context and the sessions are claimed. */
 static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err);

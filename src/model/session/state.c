@@ -30,7 +30,7 @@ static infer_result infer__session_cut(infer_session *session, int32_t n) {
     infer__cells_cut(c, session, pos);
     session->n = n;
     infer__adapters_cut(session, n);
-    session->n_valid = pos; /* the next eval computes what follows again */
+    session->n_valid = pos; /* the next eval computes the rest again */
     infer__cache_cut(c, session, pos);
     return INFER_OK;
 }

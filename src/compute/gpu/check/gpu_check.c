@@ -55,7 +55,7 @@ typedef struct infer__prober {
     char input[120], kernels[120], message[160];
     /* of the running case */
     double error, limit, nmse, nmse_limit;
-    int other_bits;       /* what should be the same is not */
+    int other_bits;       /* differences in bits that must be identical */
     /* of all rows */
     int32_t verdict;      /* of the first failure, with its message */
     char why[400];
@@ -330,7 +330,7 @@ static int infer__probe_keep(infer__prober *k, int32_t verdict, double nearness,
     return 1;
 }
 
-/* What is wrong with a case. */
+/* Describes a case's error. */
 static void infer__probe_wrong(infer__prober *k) {
     if (k->other_bits) infer__format(k->message, sizeof k->message, "gives other bits than the CPU");
     else if (k->error >= INFER__PROBE_BAD || k->nmse >= INFER__PROBE_BAD)

@@ -29,7 +29,7 @@ static int infer__probe_cache_alloc(infer__prober *k, infer__probe_cache *o) {
     }
     o->bytes = (uint8_t *)infer__alloc(k->mem, 2 * INFER__MAX(kb, vb));
     if (!o->bytes) return 0;
-    memset(o->k[0].buf.host, 0xff, (size_t)kb); /* NaN: what was not stored must not be read */
+    memset(o->k[0].buf.host, 0xff, (size_t)kb); /* NaN: values never stored must not be read */
     memset(o->v[0].buf.host, 0xff, (size_t)vb);
     k->side[1].ops->upload(&k->side[1], &o->k[1].buf, 0, o->k[0].buf.host, kb);
     k->side[1].ops->upload(&k->side[1], &o->v[1].buf, 0, o->v[0].buf.host, vb);
@@ -223,7 +223,7 @@ static void infer__probe_tile(infer__prober *k, infer__probe_cache *o) {
     c->exact = exact;
 }
 
-/* A cache of this shape, for what `run` does with it. */
+/* A cache of this shape, used by `run`. */
 static void infer__probe_cached(infer__prober *k, const infer__gpu_heads *h, int fill,
                                 void (*run)(infer__prober *k, infer__probe_cache *o)) {
     infer__probe_cache o;
