@@ -6,7 +6,7 @@ infer.h - run GGUF language models from one C header
  2. Building
  3. Objects, and who owns what
  4. Errors
- 5. Threads
+ 5. In a host
  6. Evaluating: steps, passes, results
  7. Going back: sync, rewind, fork, save
  8. Text
@@ -73,11 +73,18 @@ without it, it is many times slower. -lpthread and -ldl may be omitted where the
     infer_queue     evaluates requests of many threads together; has a context and sessions of its own.
     infer_request   one of them. Both may be used by any thread.
 
-Whoever creates an object destroys it; destroying NULL is a no-op. A model cannot be closed while it has contexts,
-sessions, samplers, grammars, generations or queues (INFER_ERR_STATE). Likewise, a context cannot be destroyed while it
-has sessions, a grammar while samplers use it, nor a queue while a request is not closed. infer_session_create makes a
-context that is owned by its sessions and is destroyed with the last of them. Pointers returned by a call (names,
-logits, keys) belong to the object they came from.
+Whoever creates an object closes it, once; NULL is a no-op. Objects count references: closing gives up the caller's, and
+an object goes when nothing needs it any more. A model lives as long as what was made of it (contexts, samplers,
+grammars, adapters, generations, jobs of texts, queues), a context as long as its sessions, a grammar as long as its
+samplers, an adapter as long as positions that were evaluated with it, a queue as long as its requests, and all of them
+as long as a call, a generation, a request or a slice uses them. So they may be closed in any order, by callbacks, and
+by other threads while calls run: finalizers of languages with garbage collection need no order. An unfinished
+infer_eval_slice is given up when its context or one of its sessions is closed. What callbacks, allocators and files in
+memory need must stay as long as the object. A handle that was closed is not to be used again; closing it once more is
+INFER_ERR_STATE while the object lives.
+
+infer_session_create makes a context that its sessions own: it goes with the last of them, and infer_context_destroy
+refuses it (INFER_ERR_STATE). Pointers returned by a call (names, logits, keys) belong to the object they came from.
 
 4. Errors
 ---------
@@ -93,19 +100,55 @@ functions are available, but it cannot have sessions, and infer_model_why_not na
 effect, and values that state what is done anyway, are accepted. model_params.allow_unknown proceeds regardless and logs
 a warning for each. Similarly, an unrecognised vocabulary key makes infer_tokenize fail.
 
-5. Threads
-----------
+5. In a host
+------------
 
-A context has its own worker threads (context_params.threads, by default one per core; -1 = half as many, for a program
-that has other work to do meanwhile), which sleep when idle; or it uses yours: set model_params.parallel. The library's
-threads block all signals sent to the process, so those are delivered to your threads; fault signals (SIGSEGV, SIGBUS,
-SIGFPE, SIGILL, SIGTRAP, SIGSYS) stay unblocked for your crash handler. Use the sessions of one context from one thread
-at a time; different contexts of one model may be used by different threads concurrently. Only infer_session_cancel may
-be called while another thread is using the session.
+What a program that has other work to do may rely on. Each entry has tests, which bear its name.
 
-Callbacks run on the calling thread. A call on an object that is in use, whether from a callback or from a second
-thread, is refused: it returns INFER_ERR_STATE and changes nothing, and the running call continues to its result. These
-objects are in use:
+    threads         A context has its own worker threads (context_params.threads, by default one per core; -1 = half as
+                    many, for a program that has other work to do meanwhile), which sleep when idle; or it uses yours:
+                    set model_params.parallel.
+    one at a time   Use the sessions of one context from one thread at a time; different contexts of one model may be
+                    used by different threads concurrently. Any thread may close objects (section 3) and call
+                    infer_session_cancel at any time. Other calls from a second thread are detected so that nothing
+                    breaks; do not rely on this: calls that only read (position, tokens, logits) are not checked.
+    signals         The library installs no handlers and leaves your threads' masks as they are. Its threads block all
+                    signals sent to the process, so those are delivered to your threads; fault signals (SIGSEGV, SIGBUS,
+                    SIGFPE, SIGILL, SIGTRAP, SIGSYS) stay unblocked for your crash handler. Calls that a signal
+                    interrupts go on (no SA_RESTART is needed).
+    cancel          infer_session_cancel may be called by any thread, by callbacks and by signal handlers. It ends the
+                    call that runs then and no other.
+    callbacks       They run on the calling thread and may call the library, but for what is refused below. C++
+                    exceptions and longjmp must not leave them.
+    fork            After fork() the child may use a model that is on the CPU and create its own contexts. A context of
+                    the parent that has worker threads can only be destroyed in the child, after generations and jobs in
+                    it have been ended; its other calls return INFER_ERR_STATE. A model on a GPU, with everything that
+                    belongs to it, cannot even be closed in the child: INFER_ERR_STATE. Fork only while no other thread
+                    is inside a call.
+    unloading       A shared library or DLL that holds the implementation may be unloaded when all that it created is
+                    closed: no thread, mapping or handler of the library's remains. Drivers of GPUs, and threads of
+                    theirs, stay.
+    constructors    The library has no constructors and no destructors. Static objects of C++ may open models before
+                    main and close them after it, and a program may end without closing anything. Not in DllMain:
+                    closing waits for threads, which do not end under the loader's lock.
+    fast maths      The implementation may be compiled with -ffast-math. Compiled by clang it gives the bits of other
+                    builds; gcc may change the last bits, and keeps what section 12 promises of a build.
+    floating point  Calls expect rounding to the nearest and masked exceptions, as C programs start. Flushing denormals
+                    to zero changes no bit.
+    files           A model file is mapped, except where every user may write to it (mode o+w): then it is read into
+                    memory, with a warning in the log; model_params.no_mmap = -1 maps it anyway, 1 never does. To
+                    replace a model, write a new file and rename it: the old one lives on as long as it is mapped. A
+                    file that is truncated would kill the process with SIGBUS where its lost pages are read. Therefore
+                    everything except weights (metadata, vocabulary, templates) is always in memory, and before every
+                    pass that reads weights on the CPU, and before tensors are read or uploaded, the file's size is
+                    checked: if it is shorter, the call returns INFER_ERR_IO ("shortened"), the session stays where it
+                    was, and once the file is restored, in place, everything works again. Two cases remain: a file
+                    truncated during a pass by its owner, by its group or by root, and wrong results when one of them
+                    changes it in place. no_mmap = 1 protects against these too: use it where others administer the
+                    file. Windows does not allow mapped files to be truncated.
+
+A call on an object that is in use, whether from a callback or from a second thread, is refused: it returns
+INFER_ERR_STATE and changes nothing, and the running call continues to its result. In use are:
 
     infer_generate, infer_chat, infer_generate_best
                                     the session and its sampler or samplers; during every eval and rewind in it the
@@ -121,24 +164,17 @@ objects are in use:
     infer_model_merge, _unmerge     the weights, which nobody may begin to use, and the adapters
     a sampler, a grammar, a reply   during its own calls
 
-infer_session_destroy, infer_sampler_destroy, infer_sampler_reset and infer_chat_parser_destroy are refused too: they
-return INFER_ERR_STATE and leave the object alone; to destroy it, call again once the running call has ended.
-infer_context_destroy and infer_model_close refuse as always; infer_model_offload does during evals, calls of
-infer_generation_next and infer_embed_step, and while a slice has ended within an eval. infer_session_error reports a
-refusal until the next call that is accepted. At any time, callbacks may query position, tokens, context, error, stats,
-profile and memory, use the model (text, metadata, tensors), use other contexts and their sessions, and cancel.
-Callbacks of infer_generate and infer_chat may also read the session's logits and use other sessions of the context;
-during an eval (progress, trace, parallel) results are NULL or INFER_ERR_STATE. Allocators and log functions should not
-call into the library. Calls from a second thread are detected so that nothing breaks; programs must not rely on this:
-calls that only read (position, tokens, logits) are not checked.
+Closing is not refused, with these exceptions: infer_generation_end, infer_embed_end, infer_loading_end and
+infer_chat_parser_destroy by a callback of their own call, infer_queue_destroy by one of a queue that has a thread, and
+infer_generation_end where drafts have to be taken back in a context that another call uses. They return
+INFER_ERR_STATE: call again later. infer_model_offload is refused during evals, calls of infer_generation_next and
+infer_embed_step, and while a slice has ended within an eval.
 
-After fork() the child may use a model that is on the CPU and create its own contexts. A context of the parent that has
-worker threads can only be destroyed in the child, after generations and jobs in it have been ended; its other calls
-return INFER_ERR_STATE. A model on a GPU, with everything that belongs to it, cannot even be closed in the child:
-INFER_ERR_STATE. Fork only while no other thread is inside a call.
-
-A shared library that holds the implementation may be unloaded when all that it created is closed: no thread, mapping or
-handler of the library's remains. Drivers of GPUs, and threads of theirs, stay.
+infer_session_error reports a refusal until the next call that is accepted. At any time, callbacks may query position,
+tokens, context, error, stats, profile and memory, use the model (text, metadata, tensors), use other contexts and their
+sessions, and cancel. Callbacks of infer_generate and infer_chat may also read the session's logits and use other
+sessions of the context; during an eval (progress, trace, parallel) results are NULL or INFER_ERR_STATE. Allocators and
+log functions should not call into the library.
 
 6. Evaluating: steps, passes, results
 -------------------------------------
@@ -301,16 +337,6 @@ A context whose cache and scratch exceed all memory of the machine (RAM and swap
 allows) fails immediately with INFER_ERR_MEMORY, unless you supply the allocator: systems that overcommit would kill the
 process later. Exceeding what is free now, or creating a session longer than the model was trained for (after the
 scaling of its positions), logs a warning. infer_device_get(0) reports how much memory there is.
-
-When someone truncates a mapped file, reading its lost pages would kill the process with SIGBUS. Therefore everything
-except weights (metadata, vocabulary, templates) is always read into memory. Before every pass that reads weights on the
-CPU, and before tensors are read or uploaded, the file's size is checked. If the file is shorter, the call returns
-INFER_ERR_IO ("shortened") and the session stays where it was; once the file is restored, in place, everything works
-again. A file that every user may write to (mode o+w) is not mapped but read into memory, with a warning in the log;
-model_params.no_mmap = -1 maps it anyway. Two cases remain: a file truncated during a pass by its owner, by its group or
-by root, and wrong results when one of them changes it in place. no_mmap = 1 protects against these too: use it where
-others administer the file. To replace a model, write a new file and rename it: the old one lives on as long as it is
-mapped. Windows does not allow mapped files to be truncated. The library installs no signal handlers.
 
 12. What is exact, what is reproducible
 ---------------------------------------
@@ -599,8 +625,7 @@ INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out);
 /* ---- models --------------------------------------------------------------------------------- */
 
 #include "api_open.h" /* opening one, at once and in slices */
-/* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions,
- * samplers or grammars. */
+/* Close a model; it lives as long as what was made of it (section 3). NULL is accepted. */
 INFER_API infer_result infer_model_close(infer_model *model);
 /* Give back the memory that weights take, on devices too, and keep the model open: metadata, text and what is kept of
  * sessions go on working, while evals, new contexts and infer_tensor_read return INFER_ERR_STATE. Pages of a mapped
@@ -694,7 +719,7 @@ INFER_API size_t infer_utf8_whole(const char *s, size_t n);
 /* What several sessions share: threads, scratch, cache pages. A context runs one eval at a time. */
 INFER_API infer_result infer_context_create(infer_context **out, infer_model *model, const infer_context_params *params,
                                             infer_error *err);
-/* NULL is accepted. INFER_ERR_STATE while it has sessions. */
+/* It lives as long as its sessions. NULL is accepted. INFER_ERR_STATE: infer_session_create has made it. */
 INFER_API infer_result infer_context_destroy(infer_context *context);
 /* Memory held by the context, including the model's weights. */
 INFER_API infer_result infer_context_memory(const infer_context *context, infer_memory *out);
@@ -705,8 +730,7 @@ INFER_API infer_result infer_session_create(infer_session **out, infer_model *mo
 /* A session in a shared context (params->own is ignored). */
 INFER_API infer_result infer_session_create_in(infer_session **out, infer_context *context,
                                                const infer_session_params *params, infer_error *err);
-/* NULL is accepted. INFER_ERR_STATE, and the session is left unchanged, while a call uses it or its context: destroy it
- * after that call. */
+/* It lives as long as a call or a generation uses it. NULL is accepted. */
 INFER_API infer_result infer_session_destroy(infer_session *session);
 
 #include "api_adapters.h" /* LoRA, control vectors */
@@ -725,10 +749,10 @@ INFER_API infer_result infer_eval(infer_context *context, const infer_step *step
 /* The same for about budget_ms milliseconds, one layer of the CPU at least: INFER_MORE = call it again with the same
  * steps, which must stay as they are, and their tokens; any other result ends it. Until then the context and the
  * sessions are in use (section 5): others' calls are refused, infer_session_cancel ends it at the next slice, and steps
- * NULL with n_steps 0 gives it up (INFER_OK; the sessions are back where they were). A slice takes longer by a layer at
- * most: the output matrix is cut into pieces as large as a layer (unless an adapter by token is in it), and passes of
- * long prompts have so many rows that a layer takes about a quarter of a slice, 16 at least. The layers of a device,
- * and rows that see each other, are one piece. */
+ * NULL with n_steps 0 gives it up (INFER_OK; the sessions are back where they were), as does closing one of these. A
+ * slice takes longer by a layer at most: the output matrix is cut into pieces as large as a layer (unless an adapter by
+ * token is in it), and passes of long prompts have so many rows that a layer takes about a quarter of a slice, 16 at
+ * least. The layers of a device, and rows that see each other, are one piece. */
 INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step *steps, int32_t n_steps,
                                         int32_t budget_ms, infer_error *err);
 /* Results of the last eval: row counts the tokens of the session's step from 0, or from the end with -1, -2, ...
@@ -826,7 +850,7 @@ typedef struct infer_grammar_params {
  * recursion), MEMORY, ARGUMENT, UNSUPPORTED (schema), LIMIT, CANCELLED. */
 INFER_API infer_result infer_grammar_create(infer_grammar **out, infer_model *model, const infer_grammar_params *params,
                                             infer_error *err);
-/* NULL is accepted. INFER_ERR_STATE while a sampler uses it. */
+/* It lives as long as its samplers. NULL is accepted. */
 INFER_API infer_result infer_grammar_destroy(infer_grammar *grammar);
 /* Match a text from the beginning: *accepted (may be NULL) = bytes before the first that is not allowed, *complete (may
  * be NULL) = 1 when all bytes are accepted and the text may end there. A text that does not match is INFER_OK too. */
@@ -921,7 +945,7 @@ typedef struct infer_stage {
     infer_stage_fn fn;
     void *user;
     const infer_bias *bias;
-    infer_grammar *grammar; /* GRAMMAR: the caller's; must outlive the sampler. Each sampler has its own place in it */
+    infer_grammar *grammar; /* GRAMMAR: the caller's. Each sampler has its own place in it */
 } infer_stage;
 
 /* After the stages, a token is drawn from the softmax of the remaining logits with the sampler's own generator: the
@@ -943,7 +967,7 @@ INFER_API infer_result infer_sampler_stage(const infer_model *model, int32_t kin
 /* The kind that a name denotes, as general.sampling.sequence and other programs write it: "top_k", "top-k" and "topk",
  * "typ_p", "temperature", "penalties", ... 0 = unknown. */
 INFER_API int32_t infer_stage_named(const char *name);
-/* NULL is accepted. INFER_ERR_STATE, and nothing changes, while a call uses the sampler. */
+/* It lives as long as a call, a generation or a request uses it. NULL is accepted. */
 INFER_API infer_result infer_sampler_destroy(infer_sampler *sampler);
 /* Return to the seed and forget the accepted tokens. INFER_ERR_STATE while a call uses the sampler. */
 INFER_API infer_result infer_sampler_reset(infer_sampler *sampler);

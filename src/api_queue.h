@@ -65,8 +65,9 @@ typedef struct infer_queue_stats {
  * build without threads. */
 INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model, const infer_queue_params *params,
                                           infer_error *err);
-/* Cancels what has not ended, and waits for it. NULL is accepted. INFER_ERR_STATE, and nothing changes: a request is
- * not closed yet, or a callback of the queue calls. */
+/* Cancels what has not ended, and waits for it, unless another call runs the queue, which then does so. Requests that
+ * are not closed keep their texts, tokens and results, and the queue's memory. NULL is accepted. INFER_ERR_STATE, and
+ * nothing changes: a callback of a queue with a thread calls. */
 INFER_API infer_result infer_queue_destroy(infer_queue *queue);
 /* From any thread, and from callbacks. *request may be used until infer_request_close; request NULL = it is closed
  * already, and its callbacks tell how it goes. Errors: LIMIT (as many wait as may), CONTEXT_FULL (the prompt does not
