@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string>
 
-// Handles as unique_ptr: sessions are declared after their model, so they go first.
+// Handles as unique_ptr, which may be destroyed in any order.
 struct Close {
     void operator()(infer_model *m) const { infer_model_close(m); }
     void operator()(infer_session *s) const { infer_session_destroy(s); }

@@ -6,7 +6,7 @@ infer.h - run GGUF language models from one C header
  2. Building
  3. Objects, and who owns what
  4. Errors
- 5. Threads
+ 5. In a host
  6. Evaluating: steps, passes, results
  7. Going back: sync, rewind, fork, save
  8. Text
@@ -73,11 +73,18 @@ without it, it is many times slower. -lpthread and -ldl may be omitted where the
     infer_queue     evaluates requests of many threads together; has a context and sessions of its own.
     infer_request   one request of a queue. Queues and requests may be used from any thread.
 
-Whoever creates an object destroys it; destroying NULL is a no-op. A model cannot be closed while it has contexts,
-sessions, samplers, grammars, generations or queues (INFER_ERR_STATE). Likewise, a context cannot be destroyed while it
-has sessions, a grammar while samplers use it, nor a queue while a request is not closed. infer_session_create makes a
-context that is owned by its sessions and is destroyed with the last of them. Pointers returned by a call (names,
-logits, keys) belong to the object they came from.
+Whoever creates an object closes it, once; NULL is a no-op. Objects count references: closing gives up the caller's, and
+an object goes when nothing needs it any more. A model lives as long as what was made of it (contexts, samplers,
+grammars, adapters, generations, jobs of texts, queues), a context as long as its sessions, a grammar as long as its
+samplers, an adapter as long as positions that were evaluated with it, a queue as long as its requests, and all of them
+as long as a call, a generation, a request or a slice uses them. So they may be closed in any order, by callbacks, and
+by other threads while calls run: finalizers of languages with garbage collection need no order. An unfinished
+infer_eval_slice is given up when its context or one of its sessions is closed. What callbacks, allocators and files in
+memory need must stay as long as the object. A handle that was closed is not to be used again; closing it once more is
+INFER_ERR_STATE while the object lives.
+
+infer_session_create makes a context that its sessions own: it goes with the last of them, and infer_context_destroy
+refuses it (INFER_ERR_STATE). Pointers returned by a call (names, logits, keys) belong to the object they came from.
 
 4. Errors
 ---------
@@ -93,19 +100,55 @@ functions are available, but it cannot have sessions, and infer_model_why_not na
 effect, and values that state what is done anyway, are accepted. model_params.allow_unknown proceeds regardless and logs
 a warning for each. Similarly, an unrecognised vocabulary key makes infer_tokenize fail.
 
-5. Threads
-----------
+5. In a host
+------------
 
-A context has its own worker threads (context_params.threads, by default one per core; -1 = half as many, for a program
-that has other work to do meanwhile), which sleep when idle; or it uses yours: set model_params.parallel. The library's
-threads block all signals sent to the process, so those are delivered to your threads; fault signals (SIGSEGV, SIGBUS,
-SIGFPE, SIGILL, SIGTRAP, SIGSYS) stay unblocked for your crash handler. Use the sessions of one context from one thread
-at a time; different contexts of one model may be used by different threads concurrently. Only infer_session_cancel may
-be called while another thread is using the session.
+What a program that has other work to do may rely on. Each entry has tests, which bear its name.
 
-Callbacks run on the calling thread. A call on an object that is in use, whether from a callback or from a second
-thread, is refused: it returns INFER_ERR_STATE and changes nothing, and the running call continues to its result. These
-objects are in use:
+    threads         A context has its own worker threads (context_params.threads, by default one per core; -1 = half as
+                    many, for a program that has other work to do meanwhile), which sleep when idle; or it uses yours:
+                    set model_params.parallel.
+    one at a time   Use the sessions of one context from one thread at a time; different contexts of one model may be
+                    used by different threads concurrently. Any thread may close objects (section 3) and call
+                    infer_session_cancel at any time. Other calls from a second thread are detected so that nothing
+                    breaks; do not rely on this: calls that only read (position, tokens, logits) are not checked.
+    signals         The library installs no handlers and leaves your threads' masks as they are. Its threads block all
+                    signals sent to the process, so those are delivered to your threads; fault signals (SIGSEGV, SIGBUS,
+                    SIGFPE, SIGILL, SIGTRAP, SIGSYS) stay unblocked for your crash handler. Calls that a signal
+                    interrupts go on (no SA_RESTART is needed).
+    cancel          infer_session_cancel may be called by any thread, by callbacks and by signal handlers. It ends the
+                    call that runs then and no other.
+    callbacks       They run on the calling thread and may call the library, but for what is refused below. C++
+                    exceptions and longjmp must not leave them.
+    fork            After fork() the child may use a model that is on the CPU and create its own contexts. A context of
+                    the parent that has worker threads can only be destroyed in the child, after generations and jobs in
+                    it have been ended; its other calls return INFER_ERR_STATE. A model on a GPU, with everything that
+                    belongs to it, cannot even be closed in the child: INFER_ERR_STATE. Fork only while no other thread
+                    is inside a call.
+    unloading       A shared library or DLL that holds the implementation may be unloaded when all that it created is
+                    closed: no thread, mapping or handler of the library's remains. Drivers of GPUs, and threads of
+                    theirs, stay.
+    constructors    The library has no constructors and no destructors. Static objects of C++ may open models before
+                    main and close them after it, and a program may end without closing anything. Not in DllMain:
+                    closing waits for threads, which do not end under the loader's lock.
+    fast maths      The implementation may be compiled with -ffast-math. Compiled by clang it gives the bits of other
+                    builds; gcc may change the last bits, and keeps what section 12 promises of a build.
+    floating point  Calls expect rounding to the nearest and masked exceptions, as C programs start. Flushing denormals
+                    to zero changes no bit.
+    files           A model file is mapped, except where every user may write to it (mode o+w): then it is read into
+                    memory, with a warning in the log; model_params.no_mmap = -1 maps it anyway, 1 never does. To
+                    replace a model, write a new file and rename it: the old one lives on as long as it is mapped. A
+                    file that is truncated would kill the process with SIGBUS where its lost pages are read. Therefore
+                    everything except weights (metadata, vocabulary, templates) is always in memory, and before every
+                    pass that reads weights on the CPU, and before tensors are read or uploaded, the file's size is
+                    checked: if it is shorter, the call returns INFER_ERR_IO ("shortened"), the session stays where it
+                    was, and once the file is restored, in place, everything works again. Two cases remain: a file
+                    truncated during a pass by its owner, by its group or by root, and wrong results when one of them
+                    changes it in place. no_mmap = 1 protects against these too: use it where others administer the
+                    file. Windows does not allow mapped files to be truncated.
+
+A call on an object that is in use, whether from a callback or from a second thread, is refused: it returns
+INFER_ERR_STATE and changes nothing, and the running call continues to its result. In use are:
 
     infer_generate, infer_chat, infer_generate_best
                                     the session and its sampler or samplers; during its evals and rewinds the context
@@ -121,24 +164,17 @@ objects are in use:
     infer_model_merge, _unmerge     the weights (no call may start using them), and the adapters
     a sampler, a grammar, a reply   during its own calls
 
-infer_session_destroy, infer_sampler_destroy, infer_sampler_reset and infer_chat_parser_destroy are refused too: they
-return INFER_ERR_STATE and leave the object unchanged; to destroy it, call again once the running call has ended. So are
-infer_context_destroy and infer_model_close, as at any other time; infer_model_offload is refused during evals and calls
-of infer_generation_next and infer_embed_step, and while a slice has ended in the middle of an eval. infer_session_error
-reports a refusal until the next call that is accepted. At any time, callbacks may query position, tokens, context,
-error, stats, profile and memory, use the model (text, metadata, tensors), use other contexts and their sessions, and
-cancel. Callbacks of infer_generate and infer_chat may also read the session's logits and use other sessions of the
-context; during an eval (progress, trace, parallel) results are NULL or INFER_ERR_STATE. Allocators and log functions
-should not call into the library. Calls from a second thread are detected so that nothing breaks; programs must not rely
-on this: calls that only read (position, tokens, logits) are not checked.
+Closing is not refused, with these exceptions: infer_generation_end, infer_embed_end, infer_loading_end and
+infer_chat_parser_destroy by a callback of their own call, infer_queue_destroy by one of a queue that has a thread, and
+infer_generation_end where drafts have to be taken back in a context that another call uses. They return
+INFER_ERR_STATE: call again later. infer_model_offload is refused during evals, calls of infer_generation_next and
+infer_embed_step, and while a slice has ended within an eval.
 
-After fork() the child may use a model that is on the CPU and create its own contexts. A context of the parent that has
-worker threads can only be destroyed in the child, after generations and jobs in it have been ended; its other calls
-return INFER_ERR_STATE. A model on a GPU, with everything that belongs to it, cannot even be closed in the child:
-INFER_ERR_STATE. Fork only while no other thread is inside a call.
-
-A shared library that contains the implementation may be unloaded once everything it created has been closed: it leaves
-no threads, mappings or handlers behind. GPU drivers and their threads stay loaded.
+infer_session_error reports a refusal until the next call that is accepted. At any time, callbacks may query position,
+tokens, context, error, stats, profile and memory, use the model (text, metadata, tensors), use other contexts and their
+sessions, and cancel. Callbacks of infer_generate and infer_chat may also read the session's logits and use other
+sessions of the context; during an eval (progress, trace, parallel) results are NULL or INFER_ERR_STATE. Allocators and
+log functions should not call into the library.
 
 6. Evaluating: steps, passes, results
 -------------------------------------
@@ -301,16 +337,6 @@ A context whose cache and scratch exceed all memory of the machine (RAM and swap
 allows) fails immediately with INFER_ERR_MEMORY, unless you supply the allocator: systems that overcommit would kill the
 process later. Exceeding what is free now, or creating a session longer than the model was trained for (after the
 scaling of its positions), logs a warning. infer_device_get(0) reports how much memory there is.
-
-When someone truncates a mapped file, reading its lost pages would kill the process with SIGBUS. Therefore everything
-except weights (metadata, vocabulary, templates) is always read into memory. Before every pass that reads weights on the
-CPU, and before tensors are read or uploaded, the file's size is checked. If the file is shorter, the call returns
-INFER_ERR_IO ("shortened") and the session stays where it was; once the file is restored, in place, everything works
-again. A file that every user may write to (mode o+w) is not mapped but read into memory, with a warning in the log;
-model_params.no_mmap = -1 maps it anyway. Two cases remain: a file truncated during a pass by its owner, by its group or
-by root, and wrong results when one of them changes it in place. no_mmap = 1 protects against these too: use it where
-others administer the file. To replace a model, write a new file and rename it: the old one exists as long as it is
-mapped. Windows does not allow mapped files to be truncated. The library installs no signal handlers.
 
 12. What is exact, what is reproducible
 ---------------------------------------
@@ -620,8 +646,7 @@ INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out);
 /* ---- models --------------------------------------------------------------------------------- */
 
 #include "api_open.h" /* opening one, at once and in slices */
-/* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions,
- * samplers or grammars. */
+/* Close a model; it lives as long as what was made of it (section 3). NULL is accepted. */
 INFER_API infer_result infer_model_close(infer_model *model);
 /* Free the memory of the weights, on GPUs too, and keep the model open: metadata, text and the contents of sessions
  * stay usable, while evals, new contexts and infer_tensor_read return INFER_ERR_STATE. Pages of a mapped file are
@@ -715,7 +740,7 @@ INFER_API size_t infer_utf8_whole(const char *s, size_t n);
 /* What several sessions share: threads, scratch, cache pages. A context runs one eval at a time. */
 INFER_API infer_result infer_context_create(infer_context **out, infer_model *model, const infer_context_params *params,
                                             infer_error *err);
-/* NULL is accepted. INFER_ERR_STATE while it has sessions. */
+/* It lives as long as its sessions. NULL is accepted. INFER_ERR_STATE: infer_session_create has made it. */
 INFER_API infer_result infer_context_destroy(infer_context *context);
 /* Memory held by the context, including the model's weights. */
 INFER_API infer_result infer_context_memory(const infer_context *context, infer_memory *out);
@@ -726,8 +751,7 @@ INFER_API infer_result infer_session_create(infer_session **out, infer_model *mo
 /* A session in a shared context (params->own is ignored). */
 INFER_API infer_result infer_session_create_in(infer_session **out, infer_context *context,
                                                const infer_session_params *params, infer_error *err);
-/* NULL is accepted. INFER_ERR_STATE, and the session is left unchanged, while a call uses it or its context: destroy it
- * after that call. */
+/* It lives as long as a call or a generation uses it. NULL is accepted. */
 INFER_API infer_result infer_session_destroy(infer_session *session);
 
 #include "api_adapters.h" /* LoRA, control vectors */
@@ -746,10 +770,10 @@ INFER_API infer_result infer_eval(infer_context *context, const infer_step *step
 /* The same for about budget_ms milliseconds, at least one CPU layer. INFER_MORE = call again with the same steps; they
  * and their tokens must stay unchanged. Any other result ends the eval. Until then the context and the sessions are in
  * use (section 5): other calls are refused, infer_session_cancel ends the eval at the next slice, and steps NULL with
- * n_steps 0 abandons it (INFER_OK; the sessions are back where they were). A slice exceeds its budget by at most one
- * layer: the output matrix is split into pieces as large as a layer (unless it has an adapter by token), and passes of
- * long prompts have as many rows (at least 16) as take about a quarter of a slice in a layer. The layers of a GPU, and
- * rows that attend to each other, are not split. */
+ * n_steps 0 abandons it (INFER_OK; the sessions are back where they were), as does closing one of these. A slice
+ * exceeds its budget by at most one layer: the output matrix is split into pieces as large as a layer (unless it has an
+ * adapter by token), and passes of long prompts have as many rows (at least 16) as take about a quarter of a slice in a
+ * layer. The layers of a GPU, and rows that attend to each other, are not split. */
 INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step *steps, int32_t n_steps,
                                         int32_t budget_ms, infer_error *err);
 /* Results of the last eval: row counts the tokens of the session's step from 0, or from the end with -1, -2, ...
@@ -827,159 +851,7 @@ INFER_API infer_result infer_session_stats(const infer_session *session, infer_s
 INFER_API infer_result infer_session_profile(const infer_session *session, infer_profile_row *out, int32_t cap,
                                              int32_t *count);
 
-/* ---- grammars ------------------------------------------------------------------------------- */
-
-/* What a reply may be: exactly one of gbnf, schema, json. With triggers the grammar is lazy: everything is allowed
- * until one of them appears; from the trigger's first byte on, the text must match the grammar. */
-typedef struct infer_grammar_params {
-    const char *gbnf;   /* a grammar in llama.cpp's notation (grammars/README.md there), UTF-8 */
-    const char *schema; /* a JSON Schema: docs/json-schema.md says what is supported */
-    int32_t json;       /* 1 = any JSON value */
-    const char *root;   /* the start rule; NULL = "root". For json: "object", "array" or "string" */
-    const char *const *trigger_words;  /* texts */
-    int32_t n_trigger_words;
-    const infer_token *trigger_tokens; /* a trigger token is matched by its text, or by a <token> terminal */
-    int32_t n_trigger_tokens;
-    infer_limits limits; /* for compiling: seconds (2), cancel */
-    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
-} infer_grammar_params;
-/* Compile a grammar; params are copied. model may be NULL: the grammar can then check texts but not sample, and <text>
- * terminals are unknown. It keeps caches (at most some 100 MB, usually a few), so it and its samplers belong to one
- * thread at a time. Errors: FORMAT (line and column; also for what can never end: a rule without a finite text, left
- * recursion), MEMORY, ARGUMENT, UNSUPPORTED (schema), LIMIT, CANCELLED. */
-INFER_API infer_result infer_grammar_create(infer_grammar **out, infer_model *model, const infer_grammar_params *params,
-                                            infer_error *err);
-/* NULL is accepted. INFER_ERR_STATE while a sampler uses it. */
-INFER_API infer_result infer_grammar_destroy(infer_grammar *grammar);
-/* Match a text from the beginning: *accepted (may be NULL) = bytes before the first that is not allowed, *complete (may
- * be NULL) = 1 when all bytes are accepted and the text may end there. A text that does not match is INFER_OK too. */
-INFER_API infer_result infer_grammar_check(infer_grammar *grammar, const char *text, size_t n, size_t *accepted,
-                                           int32_t *complete, infer_error *err);
-
-/* ---- sampling ------------------------------------------------------------------------------- */
-
-/* A candidate during sampling. */
-typedef struct infer_candidate {
-    infer_token token;
-    float logit;
-    float p; /* probability after the last stage that computed it */
-} infer_candidate;
-/* A custom stage: change, reorder or shorten the n candidates (best first after TOP_K and TOP_P; by id while no stage
- * other than MIN_P and TOP_N_SIGMA has cut); return how many remain (1..n), or 0 to fail. */
-typedef int32_t (*infer_stage_fn)(void *user, infer_candidate *candidates, int32_t n);
-
-/* Added to the logit of a token; -INFINITY removes the token. */
-typedef struct infer_bias {
-    infer_token token;
-    float bias;
-} infer_bias;
-
-/* Entries for a LOGIT_BIAS stage by text: one for every token that spells exactly these n bytes, as infer_token_text
- * gives them: " yes" with its space is another token than "yes", and a byte may have a second token besides the usual
- * one. Control tokens are matched by their text. *count is the number of entries; at most cap are written. ARGUMENT: no
- * token spells the text; the message says how many tokens it takes. (llama.cpp's server biases each token of such a
- *           text wherever it occurs: to get that, tokenize it. A bias cannot forbid a longer text: see grammars.) */
-INFER_API infer_result infer_bias_text(const infer_model *model, const char *text, size_t n, float bias,
-                                       infer_bias *out, size_t cap, size_t *count, infer_error *err);
-
-/* Stages of a sampler, run in the order given. Unless noted, a parameter of 0 switches the stage off. Parameters have
- * the same meaning as those of the same name in llama.cpp. */
-typedef enum infer_stage_kind {
-    /* Keep the most likely candidate (lowest id among equals). */
-    INFER_STAGE_GREEDY = 1,
-    /* p[0] = temperature: logits / p[0]; below 0.0001 = greedy. */
-    INFER_STAGE_TEMPERATURE = 2,
-    /* p[0] = k: the k most likely. */
-    INFER_STAGE_TOP_K = 3,
-    /* p[0] = p in 0..1: the smallest set of probability >= p; 1 = off. */
-    INFER_STAGE_TOP_P = 4,
-    /* p[0] = the share of the best candidate's probability that a candidate must have. */
-    INFER_STAGE_MIN_P = 5,
-    /* p[0] = last n tokens considered (-1 = all that were accepted), p[1] = repeat (1 = off; positive logits are
-     * divided, others multiplied), p[2] = frequency, p[3] = presence (both are subtracted and may be negative). */
-    INFER_STAGE_PENALTY = 6,
-    /* fn(user, ...). */
-    INFER_STAGE_CUSTOM = 7,
-    /* p[0] = temperature, p[1] = range, p[2] = exponent (0..100): the temperature is p[0] - p[1] (not below 0) when the
-     * candidates' entropy is 0, p[0] + p[1] when it is the largest possible, and in between follows (entropy /
-     * largest)^p[2]. Range 0: as TEMPERATURE. */
-    INFER_STAGE_DYNAMIC_TEMPERATURE = 8,
-    /* p[0] = p in 0..1: keeps those whose surprise is nearest to the entropy, until their probability exceeds p; 1 =
-     * off. */
-    INFER_STAGE_TYPICAL = 9,
-    /* p[0] = n: logits at most n standard deviations below the best; below 0 = off. */
-    INFER_STAGE_TOP_N_SIGMA = 10,
-    /* p[0] = probability that the stage acts at all, p[1] = threshold: of the candidates with at least that
-     * probability, only the least likely stays; above 0.5 = off. */
-    INFER_STAGE_XTC = 11,
-    /* p[0] = tau, the target surprise in bits, p[1] = eta, the learning rate, p[2] = m, the number of candidates that
-     * the distribution is estimated from (0 = 100). MIROSTAT, MIROSTAT_2 and ADAPTIVE_P must be the last stage: they
-     * learn only from the token that was drawn, when it is accepted. */
-    INFER_STAGE_MIROSTAT = 12,
-    /* p[0] = tau, p[1] = eta: drops candidates with more surprise than it has learnt to allow. */
-    INFER_STAGE_MIROSTAT_2 = 13,
-    /* p[0] = multiplier, p[1] = base (below 1 = off), p[2] = allowed length, p[3] = last n tokens considered (-1 = all
-     * that were accepted): a token that would extend a repetition of n >= p[2] tokens loses p[0] * p[1]^(n - p[2]).
-     * Repetitions do not extend across sequence breakers: text = a JSON array of at most 64 texts of 1 to 40 bytes,
-     * NULL = ["\n", ":", "\"", "*"]; they need a model. Finding them takes time once. */
-    INFER_STAGE_DRY = 14,
-    /* p[0] = target, a probability; below 0 = off. p[1] = decay, 0..0.99: prefers tokens of about the target
-     * probability, so that the mean over about 1 / (1 - decay) tokens equals it. */
-    INFER_STAGE_ADAPTIVE_P = 15,
-    /* For filling a gap in a text (after TOP_K and TOP_P): tokens that begin alike count as one, unlikely ones are
-     * dropped, and an end token is preferred when in doubt; needs a model. */
-    INFER_STAGE_INFILL = 16,
-    /* bias = n entries; a token that does not exist is an error when there is a model. */
-    INFER_STAGE_LOGIT_BIAS = 17,
-    /* Drop the tokens that `grammar` does not allow; usually the first stage. A token that ends the reply is allowed
-     * when the grammar is complete. */
-    INFER_STAGE_GRAMMAR = 20
-} infer_stage_kind;
-typedef struct infer_stage {
-    int32_t kind; /* infer_stage_kind */
-    float p[4];
-    int32_t n;        /* LOGIT_BIAS: entries of bias */
-    const char *text; /* DRY: zero-terminated UTF-8 */
-    infer_stage_fn fn;
-    void *user;
-    const infer_bias *bias;
-    infer_grammar *grammar; /* GRAMMAR: the caller's; must outlive the sampler. Each sampler has its own position in it
-                             * */
-} infer_stage;
-
-/* After the stages, a token is drawn from the softmax of the remaining logits with the sampler's own generator: the
- * same seed and logits give the same tokens on every platform. stages NULL (with n_stages 0) = those of
- * infer_sampler_usual. model may be NULL: the file's figures are then not used, and stages that need a vocabulary are
- * refused. stages are copied (texts and biases too). INFER_ERR_ARGUMENT names the stage. */
-INFER_API infer_result infer_sampler_create(infer_sampler **out, infer_model *model, const infer_stage *stages,
-                                            int32_t n_stages, uint64_t seed, infer_error *err);
-/* The usual chain, which you can inspect, change and pass to infer_sampler_create: penalty (64, 1, 0, 0), DRY (0, 1.75,
- * 2, 64), top-n-sigma 0, top-k 40, typical 1, top-p 0.95, min-p 0.05, XTC (0, 0.1), dynamic temperature (0.8, 0, 1).
- * The file's general.sampling.* keys override figures and order; with general.sampling.mirostat the chain is
- * temperature and mirostat.
- * *n is the number of stages, never more than INFER_STAGES_USUAL; at most cap are written. model may be NULL. */
-enum { INFER_STAGES_USUAL = 24 };
-INFER_API infer_result infer_sampler_usual(const infer_model *model, infer_stage *out, int32_t cap, int32_t *n,
-                                           infer_error *err);
-/* One stage with its usual figures, or the file's (model may be NULL); zeros for kinds that have none. */
-INFER_API infer_result infer_sampler_stage(const infer_model *model, int32_t kind, infer_stage *out, infer_error *err);
-/* The kind that a name denotes, as general.sampling.sequence and other programs write it: "top_k", "top-k" and "topk",
- * "typ_p", "temperature", "penalties", ... 0 = unknown. */
-INFER_API int32_t infer_stage_named(const char *name);
-/* NULL is accepted. INFER_ERR_STATE, and nothing changes, while a call uses the sampler. */
-INFER_API infer_result infer_sampler_destroy(infer_sampler *sampler);
-/* Return to the seed and forget the accepted tokens. INFER_ERR_STATE while a call uses the sampler. */
-INFER_API infer_result infer_sampler_reset(infer_sampler *sampler);
-/* Tell the sampler which token was used (for stages that look back, learn or follow). infer_session_sample does this
- * itself. INFER_ERR_MEMORY; INFER_ERR_STATE: a grammar does not allow the token, and nothing has changed. */
-INFER_API infer_result infer_sampler_accept(infer_sampler *sampler, infer_token token);
-/* Choose among n logits (not modified). NaN, or no finite logit, is INFER_ERR_STATE. sampler NULL = greedy. */
-INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float *logits, int32_t n, infer_token *token,
-                                            infer_error *err);
-/* Choose from a row of the last eval's logits, and accept the token. sampler NULL = greedy. */
-INFER_API infer_result infer_session_sample(infer_session *session, infer_sampler *sampler, int32_t row,
-                                            infer_token *token);
-
+#include "api_sampling.h" /* grammars, samplers */
 #include "api_generate.h" /* the short way: text from a prompt, whole or piece by piece */
 
 #include "api_chat.h" /* conversations */

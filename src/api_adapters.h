@@ -35,8 +35,7 @@ INFER_API infer_result infer_adapter_open(infer_adapter **out, infer_model *mode
 /* The same from a file in memory, which may be freed afterwards. */
 INFER_API infer_result infer_adapter_open_memory(infer_adapter **out, infer_model *model, const void *data, size_t size,
                                                  int32_t allow_unknown, infer_error *err);
-/* NULL is accepted. INFER_ERR_STATE, and it stays open, while a context or a session uses it, or tokens in a session
- * were evaluated with it. */
+/* It lives as long as a context, a session, or tokens that were evaluated with it. NULL is accepted. */
 INFER_API infer_result infer_adapter_close(infer_adapter *adapter);
 INFER_API infer_result infer_adapter_get_info(const infer_adapter *adapter, infer_adapter_info *out);
 

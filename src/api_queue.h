@@ -69,8 +69,9 @@ typedef struct infer_queue_stats {
  * build without threads. */
 INFER_API infer_result infer_queue_create(infer_queue **out, infer_model *model, const infer_queue_params *params,
                                           infer_error *err);
-/* Cancels unfinished requests, and waits for them. NULL is accepted. INFER_ERR_STATE, and nothing changes: a request is
- * not closed yet, or the call comes from a callback of the queue. */
+/* Cancels unfinished requests and waits for them, unless another call runs the queue, which then does so. Requests that
+ * are not closed keep their texts, tokens and results, and the queue's memory. NULL is accepted. INFER_ERR_STATE, and
+ * nothing changes: a callback of a queue with a thread calls. */
 INFER_API infer_result infer_queue_destroy(infer_queue *queue);
 /* From any thread, and from callbacks. *request may be used until infer_request_close; request NULL = it counts as
  * closed already; follow it by its callbacks. Errors: LIMIT (too many requests are waiting), CONTEXT_FULL (the prompt

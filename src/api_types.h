@@ -174,7 +174,7 @@ typedef struct infer_model_params {
     int32_t cpu_level;         /* infer_cpu_level: use no instructions beyond it */
     int32_t exact;             /* 1 = decode weights exactly, activations in F32 everywhere: the reference; slower */
     int32_t no_mmap;           /* 1 = read the file into memory instead of mapping it; -1 = map it even when every
-                                * user may write to it: see section 11 */
+                                * user may write to it: see section 5 */
     int32_t preload; /* 1 = read the mapped weights of layers on the CPU before the call returns (with progress), so
                       * that no eval waits for the disk or for page faults; 2 = also lock the file in memory: MEMORY
                       * when the system does not allow that, UNSUPPORTED when it is not mapped */

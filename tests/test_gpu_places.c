@@ -294,6 +294,31 @@ static void test_gpu_places_state(void) {
     CHECK(check_live == 0);
 }
 
+/* host: fork. In a child nothing of a model on a device can be used, or closed; here another process is said to have opened it. */
+static void test_gpu_after_fork(void) {
+    const char *path = check_data("models/stories260K.F32.gguf");
+    static const float halves[] = { 1, 1 };
+    infer_session_params p;
+    infer_session *s = NULL, *t = NULL;
+    infer_context *c = NULL;
+    infer_model *m;
+    infer_error e;
+    infer_token ids[3] = { 5, 16, 27 };
+    GPU_NEEDED();
+    check_live = check_fail_at = 0;
+    memset(&p, 0, sizeof p);
+    p.context = 64;
+    if ((m = places_open(path, 2, halves, 4)) == NULL) return;
+    CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK && infer_session_eval(s, ids, 3) == INFER_OK);
+    m->process++;
+    CHECK(infer_session_eval(s, ids, 3) == INFER_ERR_STATE && infer_session_create(&t, m, &p, &e) == INFER_ERR_STATE && !t);
+    CHECK(infer_context_create(&c, m, NULL, &e) == INFER_ERR_STATE && !c);
+    CHECK(infer_session_destroy(s) == INFER_ERR_STATE && infer_model_close(m) == INFER_ERR_STATE);
+    m->process--;
+    CHECK(infer_session_eval(s, ids, 3) == INFER_OK && infer_session_destroy(s) == INFER_OK && infer_model_close(m) == INFER_OK);
+    CHECK(check_live == 0);
+}
+
 static infer_result places_try(const infer_model_params *given, const char *says) {
     infer_model_params p = *given;
     infer_model *m = NULL;
@@ -794,6 +819,7 @@ static void suite_gpu_places(void) {
     RUN_DEVICE(test_gpu_places_memory);
     RUN_DEVICE(test_gpu_places_exact);
     RUN_DEVICE(test_gpu_places_state);
+    RUN_DEVICE(test_gpu_after_fork);
     RUN(test_gpu_places_refused);
     if (check_backend() == INFER_OPENCL) RUN_DEVICE(test_gpu_places_faults);
     RUN_DEVICE(test_gpu_places_oom);

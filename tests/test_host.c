@@ -519,7 +519,8 @@ static void host_scene(host_world *w, int kind, int held, float *out) {
     out[HOST_VOCAB] = (float)infer_session_position(w->s);
 }
 
-/* Every callback calls everything that would use the same objects: refused, and the call goes on to the same result. */
+/* host: callbacks. Every one calls everything that would use the same objects: refused, and the call goes on to the same
+ * result. */
 static void test_host_calls_from_callbacks(void) {
     static const struct { const char *name; int held; } SCENES[] = {
         { "eval", HOST_SESSION | HOST_CONTEXT | HOST_MODEL | HOST_WEIGHTS }, { "generate", HOST_SESSION | HOST_SAMPLER | HOST_MODEL | HOST_BESIDE },
@@ -732,6 +733,7 @@ static int host_cancel_text(void *user, const char *text, size_t n) {
     infer_session_cancel((infer_session *)user);
     return 0;
 }
+/* host: cancel. One that comes late means nothing. */
 static void test_host_cancel_that_comes_late(void) {
     host_world w;
     infer_generate_params p;

@@ -161,6 +161,7 @@ static int host_truncate(void *user, float done) {
     return 0;
 }
 
+/* host: files. Mapped: one that has lost its end is an error, one that took its place means nothing. */
 static void test_host_file_is_shortened(void) {
     static const int CUTS[] = { 0, 10, 100000, 1000000 };
     const char *path = host_temp("model.gguf"), *next = host_temp("next.gguf");
@@ -230,6 +231,35 @@ static void test_host_file_is_shortened(void) {
     free(data);
 }
 
+/* host: files. Read into memory: what becomes of the file afterwards changes nothing. */
+static void test_host_file_changes_in_place(void) {
+    const char *path = host_temp("changed.gguf");
+    float want[HOST_VOCAB];
+    infer_model_params p;
+    infer_model *m = NULL;
+    infer_session *s = NULL;
+    infer_error err;
+    size_t n = 0;
+    char *data = check_read(check_data(HOST_STORY), &n);
+    cache_ids(host_ids, HOST_IDS, 77, HOST_VOCAB);
+    memset(&p, 0, sizeof p);
+    p.backend = INFER_CPU;
+    p.no_mmap = 1;
+    if (!data || !host_put(path, data, n)) { CHECK(0); free(data); return; }
+    CHECK(infer_model_open(&m, path, &p, &err) == INFER_OK && infer_session_create(&s, m, NULL, &err) == INFER_OK);
+    CHECK(infer_session_eval(s, host_ids, 8) == INFER_OK);
+    memcpy(want, infer_session_logits(s, -1), sizeof want);
+    memset(data, 77, n);
+    CHECK(host_put(path, data, n) && infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, host_ids, 8) == INFER_OK);
+    CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+    CHECK(truncate(path, 10) == 0 && infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, host_ids, 8) == INFER_OK);
+    CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+    CHECK(infer_session_destroy(s) == INFER_OK && infer_model_close(m) == INFER_OK);
+    remove(path);
+    free(data);
+}
+
+/* host: files. What is mapped. */
 static void test_host_file_of_everybody(void) {
     const char *path = host_temp("open.gguf");
     infer_model_params p;
@@ -280,7 +310,7 @@ static int host_same_mask(const sigset_t *a, const sigset_t *b) {
     return 1;
 }
 
-/* With the signal blocked in all threads of the host it waits; a thread of the library would take it. */
+/* host: signals. With the signal blocked in all threads of the host it waits; a thread of the library would take it. */
 static void test_host_signals_are_the_hosts(void) {
     static const int SIGNALS[] = { SIGUSR1, SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGCHLD, SIGPIPE, SIGWINCH };
     infer_model *m;
@@ -345,7 +375,7 @@ static int host_masks(unsigned long long faults, unsigned long long others, int 
     return threads;
 }
 
-/* The library's threads, workers and a queue's, leave the signals of faults to the host's handlers, and block all others. */
+/* host: signals. The library's threads, workers and a queue's, leave the signals of faults to the host's handlers, and block all others. */
 static void test_host_fault_signals(void) {
     static const int FAULTS[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
     static const queue_way way = { 2, 0, 0, 0, 0, 1, 0 };
@@ -378,6 +408,7 @@ static void *host_sender(void *arg) {
     return NULL;
 }
 
+/* host: signals. Calls that are interrupted go on, to the same bits. */
 static void test_host_signal_storm(void) {
     static const int SIGNALS[] = { SIGINT, SIGALRM, SIGPROF };
     infer_model *m = cache_model("llama-mixtral-moe");
@@ -385,10 +416,12 @@ static void test_host_signal_storm(void) {
     struct sigaction on, before[3];
     struct itimerval fast, off;
     sigset_t blocked, old;
+    infer_model_params p;
     infer_token ids[HOST_IDS];
     float want[128];
     pthread_t sender;
     int i;
+    memset(&p, 0, sizeof p);
     cache_ids(ids, HOST_IDS, 3, 128);
     memset(&on, 0, sizeof on);
     memset(&off, 0, sizeof off);
@@ -411,7 +444,9 @@ static void test_host_signal_storm(void) {
     CHECK(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
     CHECK(setitimer(ITIMER_REAL, &fast, NULL) == 0 && setitimer(ITIMER_PROF, &fast, NULL) == 0);
     for (i = 0; i < 40 && !check_bad; i++) { /* workers start and end under it too */
-        infer_model *again = i % 8 ? m : cache_model("llama-mixtral-moe");
+        infer_model *again = m;
+        p.no_mmap = i % 16 == 0; /* read and mapped, while signals interrupt */
+        if (i % 8 == 0) CHECK(infer_model_open(&again, check_data("archs/llama-mixtral-moe.gguf"), &p, NULL) == INFER_OK);
         s = cache_session(again, 4, 8, 64, 0, 0);
         CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
         CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
@@ -428,7 +463,51 @@ static void test_host_signal_storm(void) {
     CHECK(infer_model_close(m) == INFER_OK);
 }
 
-/* Two threads misuse one session, its context and its sampler: a call that comes second is refused, none is damaged. */
+/* host: cancel. A handler cancels whatever runs: that call ends, the session stands where it should, and the next one is not ended by it. */
+static infer_session *host_to_cancel;
+static void host_cancel_signal(int n) {
+    (void)n;
+    infer_session_cancel(host_to_cancel);
+}
+static void test_host_cancel_by_a_signal(void) {
+    struct sigaction on, before;
+    struct itimerval soon, off;
+    infer_generate_params p;
+    infer_generate_info info;
+    infer_model *m = NULL;
+    infer_session *s;
+    float want[HOST_VOCAB];
+    int i, cancelled = 0;
+    cache_ids(host_ids, HOST_IDS, 77, HOST_VOCAB);
+    memset(&on, 0, sizeof on);
+    memset(&off, 0, sizeof off);
+    memset(&soon, 0, sizeof soon);
+    memset(&p, 0, sizeof p);
+    on.sa_handler = host_cancel_signal;
+    sigemptyset(&on.sa_mask);
+    p.ignore_end = 1;
+    if (infer_model_open(&m, check_data(HOST_STORY), NULL, NULL)) { CHECK(!"the model"); return; }
+    host_to_cancel = s = cache_session(m, 2, 64, 512, 0, 0);
+    CHECK(infer_session_eval(s, host_ids, HOST_IDS) == INFER_OK);
+    memcpy(want, infer_session_logits(s, -1), sizeof want);
+    CHECK(sigaction(SIGALRM, &on, &before) == 0);
+    for (i = 0; i < 200 && cancelled < 5 && !check_bad; i++) {
+        infer_result r;
+        soon.it_value.tv_usec = 1000 + 500 * (i % 7); /* an eval, a choice, a callback: wherever it is then */
+        CHECK(infer_session_rewind(s, 0) == INFER_OK && setitimer(ITIMER_REAL, &soon, NULL) == 0);
+        r = infer_generate(s, NULL, "Once upon a time", &p, &info);
+        CHECK(setitimer(ITIMER_REAL, &off, NULL) == 0);
+        CHECK(r == INFER_OK || (r == INFER_CANCELLED && info.stop_reason == INFER_STOP_CANCELLED));
+        cancelled += r == INFER_CANCELLED;
+        CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, host_ids, HOST_IDS) == INFER_OK);
+        CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+    }
+    CHECK(cancelled == 5);
+    sigaction(SIGALRM, &before, NULL);
+    CHECK(infer_session_destroy(s) == INFER_OK && infer_model_close(m) == INFER_OK);
+}
+
+/* host: one at a time. Two threads misuse one session, its context and its sampler: a call that comes second is refused, none is damaged. */
 typedef struct host_misuse { host_world *w; uint32_t seed; int ran, refused; } host_misuse;
 static void *host_misuse_thread(void *arg) {
     host_misuse *u = (host_misuse *)arg;
@@ -522,6 +601,7 @@ static int host_child(infer_model *m, infer_session *s, infer_queue *q, const in
     if (infer_queue_destroy(q) != INFER_OK || infer_model_close(m) != INFER_OK) return 9;
     return 0;
 }
+/* host: fork. On the CPU; on a device: test_gpu_after_fork. */
 static void test_host_fork(void) {
     infer_model *m = cache_model("llama-dense");
     infer_session *s = m ? cache_session(m, 3, 8, 64, 0, 0) : NULL;
@@ -631,6 +711,36 @@ static void test_host_preload(void) {
 }
 #endif
 
+/* ---- the processor's state ---------------------------------------------------------------------------------------------- */
+
+#if defined(__SSE__) && (defined(__GNUC__) || defined(__clang__))
+/* host: floating point. Games and audio flush denormals to zero: the same bits, in the caller's thread and in those that it starts. */
+static void test_host_denormals_are_flushed(void) {
+    static const char *const files[] = { "llama-dense", "gemma3-real-dense", "llama-mixtral-moe", "granite-moe", "mpt-plain-dense" };
+    const unsigned before = __builtin_ia32_stmxcsr();
+    infer_token ids[HOST_IDS];
+    float want[128];
+    size_t f;
+    int way;
+    cache_ids(ids, HOST_IDS, 3, 128);
+    for (f = 0; f < sizeof files / sizeof *files; f++)
+        for (way = 0; way < 3; way++) { /* not; all the time; from the context on */
+            infer_model *m;
+            infer_session *s;
+            if (way == 1) __builtin_ia32_ldmxcsr(before | 0x8040);
+            if ((m = cache_model(files[f])) == NULL) break;
+            s = cache_session(m, 3, 16, 64, 0, 0);
+            if (way == 2) __builtin_ia32_ldmxcsr(before | 0x8040);
+            CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK && m->hp.n_vocab >= 128);
+            if (way == 0) memcpy(want, infer_session_logits(s, -1), sizeof want);
+            else CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+            CHECK(infer_session_destroy(s) == INFER_OK && infer_model_close(m) == INFER_OK);
+            __builtin_ia32_ldmxcsr(before);
+        }
+}
+#  define HOST_SSE 1
+#endif
+
 /* ---- where threads run ------------------------------------------------------------------------------------------------- */
 
 #if defined(HOST_THREADS)
@@ -718,6 +828,9 @@ static void test_host_placing(void) {
 #endif
 
 static void suite_host_system(void) {
+#if defined(HOST_SSE)
+    RUN(test_host_denormals_are_flushed);
+#endif
     RUN(test_host_context_beyond_training);
     RUN(test_host_context_beyond_memory);
 #if defined(HOST_POSIX)
@@ -726,6 +839,7 @@ static void suite_host_system(void) {
 #  endif
 #  if defined(INFER__MMAP)
     RUN(test_host_file_is_shortened);
+    RUN(test_host_file_changes_in_place);
     RUN(test_host_file_of_everybody);
     RUN(test_host_preload);
 #  endif
@@ -737,6 +851,7 @@ static void suite_host_system(void) {
     if (!getenv("CHECK_EMULATED")) RUN(test_host_fault_signals); /* qemu-user's threads have masks of their own */
 #  endif
     RUN(test_host_signal_storm);
+    RUN(test_host_cancel_by_a_signal);
     RUN(test_host_two_threads_misuse_a_session);
 #  if !defined(HOST_TSAN)
     if (!getenv("CHECK_EMULATED")) RUN(test_host_fork); /* qemu-user itself aborts in a child of a process with threads */

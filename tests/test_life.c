@@ -414,7 +414,11 @@ static void test_life_slices(void) {
 /* ---- by a thread that collects garbage ------------------------------------------------------------------------------------ */
 
 #if defined(HOST_THREADS)
-enum { LIFE_SLOTS = 4 };
+#  if defined(HOST_TSAN)
+enum { LIFE_SLOTS = 4, LIFE_FORKS = 200 };
+#  else
+enum { LIFE_SLOTS = 4, LIFE_FORKS = 1000 };
+#  endif
 typedef struct life_collector { infer__atomic sessions[LIFE_SLOTS], samplers[LIFE_SLOTS], stop; } life_collector;
 static void *life_collect(void *arg) {
     life_collector *c = (life_collector *)arg;
@@ -436,7 +440,7 @@ static void *life_collect(void *arg) {
     } while (!stop);
     return NULL;
 }
-/* Calls of the thread that uses a context are never refused, and its results are what they are, whatever is destroyed. */
+/* host: one at a time. Calls of the thread that uses a context are never refused, and its results are what they are, whatever is destroyed. */
 static void test_life_collected_by_a_thread(void) {
     life_collector c;
     infer_grammar_params gp;
@@ -462,7 +466,7 @@ static void test_life_collected_by_a_thread(void) {
     st[1].kind = INFER_STAGE_GREEDY;
     s = cache_session(m, 2, 64, 256, 0, 0);
     CHECK(pthread_create(&thread, NULL, life_collect, &c) == 0);
-    for (i = 0; i < 1500 && !check_bad; i++) {
+    for (i = 0; i < LIFE_FORKS && !check_bad; i++) {
         const int slot = i % LIFE_SLOTS;
         infer_token token;
         CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, host_ids, 4 + i % 8) == INFER_OK);
