@@ -483,6 +483,12 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_STDIO            no opening by path: memory and callbacks only
     INFER_NO_MMAP             files are read, not mapped
     INFER_NO_THREADS          the library creates no threads of its own
+    INFER_NO_MALLOC           no malloc: model_params.allocator (and that of other params) must be given. A sampler, a
+                              grammar or a JSON value without a model has none, and reports MEMORY
+    INFER_SECONDS             a function of yours, double name(void), declared before infer.h: monotonic seconds in
+                              place
+                              of the system's clock. One that returns 0 is no clock: slices have no end but with budget
+                              0, and limits of seconds never come
     INFER_NO_SIMD             plain C kernels only
     INFER_NO_AVX512           no AVX-512 kernels, nor AMX's
     INFER_NO_AVX2             none of AVX2 either: those of SSE4.1 and plain C

@@ -270,6 +270,8 @@ typedef struct infer_memory {
     int32_t layers;   /* layers of the model, on the CPU and on GPUs */
     int32_t n_devices;
     infer_device_memory devices[INFER_MAX_DEVICES]; /* n_devices of them, in the order of their layers */
+    uint64_t peak; /* the most that the allocator is asked for at one time, by opening, a context and one session of all
+                    * its cells: see section 11 */
 } infer_memory;
 
 /* How far a session is saved by infer_session_save_more. Zeros = nothing is yet. */

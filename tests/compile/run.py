@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 OUT = os.path.join(ROOT, "build", "compile")
 MODEL = os.path.join(ROOT, "tests", "data", "models", "stories260K.F32.gguf")
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
-MACROS = ("STDIO MMAP THREADS SIMD AVX2 AVX512 GPU CUDA HIP OPENCL METAL RUNTIME_LINKING CHAT GRAMMAR").split()
+MACROS = ("STDIO MMAP THREADS MALLOC SIMD AVX2 AVX512 GPU CUDA HIP OPENCL METAL RUNTIME_LINKING CHAT GRAMMAR").split()
 NO_SKIP = os.environ.get("INFER_TEST_NO_SKIP") == "1"
 
 
