@@ -46,7 +46,7 @@ build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/d
 build/tool:
 	mkdir -p $@
 
-.PHONY: install dist doubles run test check gpu san cross fuzz switches bench-switches bench bench-count bench-sample bench-gpu bench-text \
+.PHONY: install dist doubles run test check gpu san cross fuzz deep switches bench-switches bench bench-count bench-sample bench-gpu bench-text \
 	amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
@@ -64,6 +64,8 @@ cross: $(SRC)
 	$(PYTHON) tests/all.py cross
 fuzz: infer.h
 	$(PYTHON) tests/all.py fuzz
+deep:
+	DEEP=1 $(MAKE) test gpu san cross
 doubles: build/drivers/cuda/libcuda.so.1
 switches: infer.h
 	$(PYTHON) tests/compile/switches.py --pairs
@@ -110,6 +112,7 @@ help:
 	@echo "make gpu          GPU kernels in every language, drivers on stand-ins, and what differs on machines that have less"
 	@echo "make san          the tests under ASan + UBSan, TSan, MSan and valgrind, and the GPU kernels under oclgrind"
 	@echo "make cross        the tests on other CPUs, as far as cross compilers and qemu-user are installed"
+	@echo "make deep         test, gpu, san and cross with every kernel, shape and tool: hours"
 	@echo "make fuzz         every fuzzer for MINUTES=1"
 	@echo "make doubles      stand-ins for drivers of GPUs that are not there: tests/drivers"
 	@echo "make switches     infer.h with each pair of INFER_NO_* switches, without warnings"

@@ -1,6 +1,5 @@
 /* dialect.h: the only file that knows which GPU language a kernel is compiled as. The rules are in README.md.
- *
- * Faces: OpenCL C 1.2; CUDA by clang without a toolkit; HIP by hiprtc or clang; Metal.
+ * Targets: OpenCL C 1.2; CUDA by clang without a toolkit; HIP by hiprtc or clang; Metal.
  * A kernel:   ARGS(scale) { uint n; float by; uint pad0, pad1; };
  *             KERNEL(scale, 64)(GBUF(float, x, 0), GARGS(scale, a, 1) GTID) { ... }
  * Inside:     LID = number in the group; GROUP_X, GROUP_Y, GROUP_Z = which group. Only kernels may use them: functions
@@ -128,7 +127,7 @@ struct words4 { uint v[4]; } __attribute__((aligned(16)));
 struct halves4 { ushort v[4]; } __attribute__((aligned(8)));
 struct four { float v[4]; } __attribute__((aligned(16)));
 
-/* c + the products of the four signed bytes of a and of b. Faces without an instruction for it multiply. */
+/* c + the products of the four signed bytes of a and of b. Targets without an instruction for it multiply. */
 #ifndef DOT4
 FN int dot4(uint a, uint b, int c) {
     return c + ((int)a >> 24) * ((int)b >> 24) + ((int)(a << 8) >> 24) * ((int)(b << 8) >> 24) +

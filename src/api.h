@@ -68,10 +68,10 @@ without it, it is many times slower. -lpthread and -ldl may be omitted where the
     infer_session   one timeline of tokens with its results. Belongs to one thread at a time.
     infer_sampler   turns logits into a token. Belongs to one thread at a time.
     infer_generation
-                    a text that comes piece by piece. Belongs to one thread at a time.
+                    a text that is generated piece by piece. Belongs to one thread at a time.
     infer_grammar   constrains what a reply may be. Belongs, with the samplers that use it, to one thread at a time.
     infer_queue     evaluates requests of many threads together; has a context and sessions of its own.
-    infer_request   one of them. Both may be used by any thread.
+    infer_request   one request of a queue. Queues and requests may be used from any thread.
 
 Whoever creates an object destroys it; destroying NULL is a no-op. A model cannot be closed while it has contexts,
 sessions, samplers, grammars, generations or queues (INFER_ERR_STATE). Likewise, a context cannot be destroyed while it
@@ -108,45 +108,45 @@ thread, is refused: it returns INFER_ERR_STATE and changes nothing, and the runn
 objects are in use:
 
     infer_generate, infer_chat, infer_generate_best
-                                    the session and its sampler or samplers; during every eval and rewind in it the
-                                    context too
+                                    the session and its sampler or samplers; during its evals and rewinds the context
+                                    too
     infer_generation_begin until it has ended
-                                    the same, between two calls of infer_generation_next too: the context then only
-                                    where a slice has ended within an eval
+                                    the same, also between two calls of infer_generation_next: then the context only
+                                    when a slice has ended in the middle of an eval
     infer_embed_begin (_rerank_, _classify_) until the job has ended
                                     the context, hence its sessions
     infer_eval, infer_session_eval, _score, _sync, _rewind, _fork, _save, _load,
     _save_more, _load_more, _set_adapters
                                     the session and its context, hence every other session of it while the call runs
-    infer_model_merge, _unmerge     the weights, which nobody may begin to use, and the adapters
+    infer_model_merge, _unmerge     the weights (no call may start using them), and the adapters
     a sampler, a grammar, a reply   during its own calls
 
 infer_session_destroy, infer_sampler_destroy, infer_sampler_reset and infer_chat_parser_destroy are refused too: they
-return INFER_ERR_STATE and leave the object alone; to destroy it, call again once the running call has ended.
-infer_context_destroy and infer_model_close refuse as always; infer_model_offload does during evals, calls of
-infer_generation_next and infer_embed_step, and while a slice has ended within an eval. infer_session_error reports a
-refusal until the next call that is accepted. At any time, callbacks may query position, tokens, context, error, stats,
-profile and memory, use the model (text, metadata, tensors), use other contexts and their sessions, and cancel.
-Callbacks of infer_generate and infer_chat may also read the session's logits and use other sessions of the context;
-during an eval (progress, trace, parallel) results are NULL or INFER_ERR_STATE. Allocators and log functions should not
-call into the library. Calls from a second thread are detected so that nothing breaks; programs must not rely on this:
-calls that only read (position, tokens, logits) are not checked.
+return INFER_ERR_STATE and leave the object unchanged; to destroy it, call again once the running call has ended. So are
+infer_context_destroy and infer_model_close, as at any other time; infer_model_offload is refused during evals and calls
+of infer_generation_next and infer_embed_step, and while a slice has ended in the middle of an eval. infer_session_error
+reports a refusal until the next call that is accepted. At any time, callbacks may query position, tokens, context,
+error, stats, profile and memory, use the model (text, metadata, tensors), use other contexts and their sessions, and
+cancel. Callbacks of infer_generate and infer_chat may also read the session's logits and use other sessions of the
+context; during an eval (progress, trace, parallel) results are NULL or INFER_ERR_STATE. Allocators and log functions
+should not call into the library. Calls from a second thread are detected so that nothing breaks; programs must not rely
+on this: calls that only read (position, tokens, logits) are not checked.
 
 After fork() the child may use a model that is on the CPU and create its own contexts. A context of the parent that has
 worker threads can only be destroyed in the child, after generations and jobs in it have been ended; its other calls
 return INFER_ERR_STATE. A model on a GPU, with everything that belongs to it, cannot even be closed in the child:
 INFER_ERR_STATE. Fork only while no other thread is inside a call.
 
-A shared library that holds the implementation may be unloaded when all that it created is closed: no thread, mapping or
-handler of the library's remains. Drivers of GPUs, and threads of theirs, stay.
+A shared library that contains the implementation may be unloaded once everything it created has been closed: it leaves
+no threads, mappings or handlers behind. GPU drivers and their threads stay loaded.
 
 6. Evaluating: steps, passes, results
 -------------------------------------
 
 infer_session_eval appends tokens and leaves the logits of the last one. infer_eval does the same for several sessions
-of one context together, each with any number of tokens, and takes for each what to keep (INFER_OUT_*): the weights are
-read once for all of them. Internally the tokens are split into passes of at most `batch` rows; you do not need to split
-them.
+of one context at once, each with any number of tokens and its own choice of results to keep (INFER_OUT_*); the weights
+are read only once for all of them. Internally the tokens are split into passes of at most `batch` rows; you do not need
+to split them.
 
 An eval is all or nothing. When the tokens do not fit, it returns INFER_CONTEXT_FULL and evaluates nothing; after a
 cancel or an error the session is back where it was.
@@ -154,13 +154,13 @@ cancel or an error the session is back where it was.
 7. Going back: sync, rewind, fork, save
 ---------------------------------------
 
-    infer_session_sync(s, tokens, n, &kept)    hold exactly these tokens; the prefix shared with the present ones is
-                                               not evaluated again
+    infer_session_sync(s, tokens, n, &kept)    make the session hold exactly these tokens; a prefix that it already has
+                                               is not evaluated again
     infer_session_rewind(s, n)                 go back to the first n tokens
     infer_session_fork(&t, s, &err)            a second session at the same position; memory is shared until one of
                                                them writes
     infer_session_save / infer_session_load    store a session as bytes and restore it
-    infer_session_save_more / _load_more       the same in records: each has what is new since the last one
+    infer_session_save_more / _load_more       the same incrementally: each record has what is new since the last
 
 Models with sliding windows discard keys behind the window and context_params.keep; rewinding further is allowed, and
 the next eval recomputes what it needs (stats.reevaluated). Rows that were given as embeddings cannot be recomputed: a
@@ -177,8 +177,8 @@ whatever the vocabulary says. The only exception is "<s>" in RWKV vocabularies, 
 elsewhere. The unknown token stands for text that has no token, unless the file also uses it as its end of text.
 User-defined tokens (type 4 of GGUF) are matched in all text, as in llama.cpp and Hugging Face's tokenizers: many are
 white space or words, but some files use them to mark reasoning and calls ("</think>"), so a conversation is best
-tokenized by infer_chat_format (section 10). When a vocabulary names no pre-tokenizer, or one that is not known here,
-the library does not guess: tokenizing is refused until model_params.pre or allow_default_pre says what to do.
+tokenized by infer_chat_format (section 10). When a vocabulary names no pre-tokenizer, or an unknown one, the library
+does not guess: tokenizing is refused until model_params.pre or allow_default_pre says what to do.
 
 infer_template_render writes a conversation the way the model was trained, from its chat template (metadata key
 tokenizer.chat_template) and variables as JSON. The result is a list of segments: text that came from the variables is
@@ -194,9 +194,9 @@ infer_limits: seconds, and a function that is asked whether to stop. SECURITY.md
 -----------
 
 A sampler is a list of stages (infer_stage) that run in order; a token is then drawn from the remaining candidates. The
-same seed and logits give the same tokens on every platform. NULL instead of a sampler means greedy in every call that
-takes one: the most likely token, of equals the lowest id; there is nothing to accept, reset or destroy. A sampler that
-was created with stages NULL is not greedy: it has the usual stages.
+same seed and logits give the same tokens on every platform. In every call that takes a sampler, NULL means greedy: the
+most likely token, the lowest id among equals; there is nothing to accept, reset or destroy. A sampler created with
+stages NULL is not greedy: it has the usual stages.
 
     infer_stage chain[INFER_STAGES_USUAL];
     int32_t i, n;
@@ -222,20 +222,20 @@ the tokens of a prompt are, and what else was expected.
 Speculative decoding: generate_params.lookup, .mtp and .draft let infer_generate (and infer_chat) guess the next few
 tokens and evaluate them in one pass with the token before, which takes hardly longer than that token alone. lookup
 takes what followed the same tokens earlier in the session: code, lists, answers that quote the prompt. draft is a
-session of a smaller model with the same vocabulary. mtp drafts with the blocks for multi-token prediction that some
-files have behind their layers (infer_model_params.mtp loads them; then every eval runs each as one layer more): of
-bailingmoe2, bailingmoe3, cohere2moe, deepseek2, deepseek32, dots3note, exaone-moe, exaone4, glm-dsa, glm4, glm4moe,
-hy_v3, mimo2, nemotron_h_moe, qwen35, qwen35moe, qwen3next and step35. One block drafts any number of tokens, several
-(mimo2, step35) one each. Each token is still chosen from its own logits by the same sampler: on the CPU text, seeds and
-grammars give exactly what they give without; on a device the last bits of logits may depend on how many tokens a pass
-has, and with them a choice between equals. Guesses that were wrong are taken back, which recurrent models do by
-evaluating from their last saved state. How many tokens are guessed follows from how many were right
+session of a smaller model with the same vocabulary. mtp drafts with the multi-token prediction blocks that some files
+have after their layers (infer_model_params.mtp loads them; every eval then runs each as one more layer): bailingmoe2,
+bailingmoe3, cohere2moe, deepseek2, deepseek32, dots3note, exaone-moe, exaone4, glm-dsa, glm4, glm4moe, hy_v3, mimo2,
+nemotron_h_moe, qwen35, qwen35moe, qwen3next and step35. One block drafts any number of tokens, several (mimo2, step35)
+one each. Each token is still chosen from its own logits by the same sampler: on the CPU, text, seeds and grammars give
+exactly what they give without drafts; on a GPU the last bits of logits may depend on how many tokens a pass has, and
+with them a choice between near-equal tokens. Wrong guesses are rolled back; recurrent models do that by evaluating
+again from their last saved state. The length of drafts adapts to how many guesses were right
 (infer_generate_info.drafted, accepted).
 
 Classifier-free guidance: generate_params.negative is a second session of the model, which holds a negative prompt (or
 the prompt without an instruction, to stress the instruction). Before each choice the logits become neg + guidance *
-(pos - neg), pos and neg being the logarithms of the two sessions' softmaxes; samplers, grammars and reported logprobs
-are of these. Each token is evaluated in both sessions, in one pass when they are of one context.
+(pos - neg), where pos and neg are the log-softmaxes of the two sessions; samplers, grammars and reported logprobs work
+on these. Each token is evaluated in both sessions, in one pass when they share a context.
 
     infer_session_create_in(&negative, context, NULL, &err);
     infer_session_eval(negative, tokens, n);          (of the negative prompt)
@@ -260,16 +260,16 @@ are of these. Each token is evaluated in both sessions, in one pass when they ar
 
 The conversation is rendered by the model's own chat template (tokenizer.chat_template, Jinja). For the next turn,
 append the reply and the next message, and call again: what the session already holds is not evaluated again. Messages
-and tools may also be JSON, as OpenAI's API has them: messages_json, tools_json. A member of a message that the structs
-do not have needs that form; infer_json_quote makes JSON strings of texts. Both forms give the same prompt. A file
-without a template is an error, unless allow_chatml says otherwise. Control tokens are parsed only in the template's own
-text: a message that spells "<|im_end|>" is just text.
+and tools may also be JSON, as OpenAI's API has them: messages_json, tools_json. Use JSON for members of a message that
+the structs do not have; infer_json_quote turns text into a JSON string. Both forms give the same prompt. A file without
+a template is an error, unless allow_chatml says otherwise. Control tokens are parsed only in the template's own text: a
+message that spells "<|im_end|>" is just text.
 
 The same holds for marks that a file defines as user-defined tokens, or as normal tokens in brackets: those that the
 template writes, those of the reply formats known here, and those written like control tokens ("<|x|>"). They stand only
 for bytes of the template. In messages, tools and results, and where template and message meet inside a mark, the text
 becomes other tokens, so nothing in a message can close the reasoning, begin a call or open a turn. One case cannot be
-told apart: marks for which the vocabulary has no token, so that they are ordinary letters wherever they appear
+distinguished: marks for which the vocabulary has no token, so that they are ordinary letters wherever they appear
 ("[INST]" in many vocabularies, "Human:"). Where templates use such marks, escape or refuse them in untrusted text. What
 a template does with a message is up to the template: many cut an assistant's content at "</think>", which is intended.
 
@@ -282,7 +282,7 @@ infer_chat_render and infer_chat_parser_* are the parts it is built from, for ca
 
 When a conversation does not fit, infer_chat returns INFER_CONTEXT_FULL, unless infer_chat_params.on_full says what to
 do: INFER_CHAT_FULL_DROP leaves out the oldest turns, INFER_CHAT_FULL_ASK asks for other messages, with a summary of the
-old ones for instance. generate_params.on_full is for a context that fills up within a reply, and for infer_generate:
+old ones for instance. generate_params.on_full is for a context that fills up during a reply, and for infer_generate:
 stop, slide, or ask which tokens to keep.
 
 11. Memory
@@ -293,9 +293,9 @@ infer_model_memory and infer_model_memory_path report, before anything is alloca
 their sum; model_params.allocator routes every allocation to your functions. Nothing is allocated during an eval, except
 for results when a step keeps more rows than any before it.
 
-infer_model_offload gives back what weights take, in memory and on devices, while the model stays open;
-infer_model_reload reads them again. Sessions on the CPU survive that; those with layers on a device are saved before
-and loaded afterwards.
+infer_model_offload frees the memory of the weights, on the host and on GPUs, while the model stays open;
+infer_model_reload reads them again. Sessions on the CPU survive that; sessions with layers on a GPU must be saved
+before and loaded afterwards.
 
 A context whose cache and scratch exceed all memory of the machine (RAM and swap, or what the container's control group
 allows) fails immediately with INFER_ERR_MEMORY, unless you supply the allocator: systems that overcommit would kill the
@@ -309,7 +309,7 @@ INFER_ERR_IO ("shortened") and the session stays where it was; once the file is 
 again. A file that every user may write to (mode o+w) is not mapped but read into memory, with a warning in the log;
 model_params.no_mmap = -1 maps it anyway. Two cases remain: a file truncated during a pass by its owner, by its group or
 by root, and wrong results when one of them changes it in place. no_mmap = 1 protects against these too: use it where
-others administer the file. To replace a model, write a new file and rename it: the old one lives on as long as it is
+others administer the file. To replace a model, write a new file and rename it: the old one exists as long as it is
 mapped. Windows does not allow mapped files to be truncated. The library installs no signal handlers.
 
 12. What is exact, what is reproducible
@@ -318,17 +318,17 @@ mapped. Windows does not allow mapped files to be truncated. The library install
 With model_params.exact, weights of every storage type are decoded exactly and multiplied in float32: this defines the
 result. Without it, the CPU rounds the input of a matrix product where that pays off: to 8 bits with a scale per 32
 values for quantised weights (normalised squared error of a test model's logits: 1.6e-4), to BF16 for BF16 weights
-(1.3e-5); F32 and F16 weights keep float32, but for encoders on CPUs with AMX, which take them and their input as sums
-of two BF16 values (1e-10). On the CPU, results do not depend on the number of threads, on the batch, or
-on what other sessions do: every sum has a fixed order. They may differ in the last bits between CPU levels (fused
+(1.3e-5); F32 and F16 weights keep float32, except in encoders on CPUs with AMX, where weights and input are split into
+sums of two BF16 values (1e-10). On the CPU, results do not depend on the number of threads, on the batch, or on what
+other sessions do: every sum has a fixed order. They may differ in the last bits between CPU levels (fused
 multiply-add); select a level with model_params.cpu_level or the environment variable INFER_CPU_LEVEL.
-context_params.kv_type rounds the cache as it says.
+context_params.kv_type determines how the cache is rounded.
 
-On Linux and Windows a process needs permission to use AMX, Intel's tiles. The library asks when a level with AMX is
-first wanted: when a model is opened with INFER_CPU_BEST or such a level, or usability is asked by
-infer_cpu_level_name. If refused, the level below is used. On Linux the permission has one effect on the rest of the
-program: sigaltstack refuses stacks that could not hold the tiles, about 11 KiB. INFER_CPU_AVX512BF16 as cpu_level never
-asks.
+On Linux and Windows a process needs permission to use AMX, Intel's tiles. The library requests it when a level with AMX
+is first needed: when a model is opened with INFER_CPU_BEST or such a level, or when infer_cpu_level_name is asked
+whether one is usable. If the request is refused, the next lower level is used. On Linux the permission has one effect
+on the rest of the program: sigaltstack refuses stacks that could not hold the tiles, about 11 KiB. With cpu_level
+INFER_CPU_AVX512BF16 it is never requested.
 
 13. GPUs
 --------
@@ -348,13 +348,13 @@ INFER_AUTO selects the first API that has a GPU and can run the model: CUDA, HIP
 never selects an OpenCL device that is the CPU itself. The log says, one line each, what was selected and why the others
 were not.
 
-Before a device is used, the kernels that the model needs run on small inputs and are compared with the CPU. When one
-computes something else, fails or yields a value that is not a number, INFER_AUTO does not use the device and the log
-names the kernel; if the device was explicitly requested, this is an error. There is no protection against a device that
-hangs. The check takes well under a second. When model_params.cache stores the verdict, it runs once per device, driver,
-version of this library and kind of model; otherwise it runs each time a model opens. model_params.gpu_unchecked skips
-it. A context with a cache type other than fit.kv_type uses kernels that were not checked. infer_device_check runs all
-kernels of a device (`infer devices --check`).
+Before a device is used, the kernels that the model needs run on small inputs and are compared with the CPU. When a
+kernel gives a different result, fails or yields a NaN, INFER_AUTO does not use the device and the log names the kernel;
+if the device was explicitly requested, this is an error. There is no protection against a device that hangs. The check
+takes well under a second. When model_params.cache stores the verdict, it runs once per device, driver, version of this
+library and kind of model; otherwise it runs each time a model opens. model_params.gpu_unchecked skips it. A context
+with a cache type other than fit.kv_type uses kernels that were not checked. infer_device_check runs all kernels of a
+device (`infer devices --check`).
 
 One device is fastest when the model fits on it. Otherwise the layers are split over all devices of the API that have
 their own memory, in proportion to what is free (devices that share the CPU's memory are used only when there are no
@@ -371,11 +371,11 @@ fit, which is an error that says how much it needed:
 If less memory turns out to be available while loading, fewer layers go to the devices, and the log says so.
 model_params.progress reports the progress of the upload.
 
-A requested device that cannot be used, memory that it does not have, a storage type without kernels: each is an error
-that says so, never a silent fallback. As on the CPU, products with quantised weights round their input to 8 bits (on
-tensor cores to half precision, which cannot represent weights beyond 65,504) unless model_params.exact requests float32
-everywhere. The order of sums differs from the CPU's, and for one row from that for many, so the last bits differ
-between devices and with the batch.
+A requested device that cannot be used, too little memory on it, a storage type without kernels: each is an error that
+says so, never a silent fallback. As on the CPU, products with quantised weights round their input to 8 bits (on tensor
+cores to half precision, which cannot represent weights beyond 65,504) unless model_params.exact requests float32
+everywhere. Sums are made in another order than on the CPU, and in another order for one row than for many, so the last
+bits differ between devices and with the batch.
 
 14. Vectors and scores of texts
 -------------------------------
@@ -383,13 +383,13 @@ between devices and with the batch.
     float *v = malloc(n * (size_t)infer_embed_width(model, NULL) * sizeof *v);
     if (infer_embed(context, texts, n, NULL, v, &err)) fail(err.message);
 
-One call takes any number of texts and packs them side by side into passes, so that the cost is the tokens, not the
-longest text. Vectors have length 1 unless params.normalize says otherwise: the dot product of two is their cosine. The
-file says how tokens become a vector (infer_model_info.pooling); what to write before a text ("query: ") is on the
-model's card and goes to params.prefix. An encoder reads a whole text in one pass, so a text may have as many tokens as
-the context's batch has rows (by default as many as its cells); params.long_texts says what becomes of longer ones.
-infer_rerank scores documents against a query, infer_classify gives the probabilities of labels. Decoders give vectors
-too: those made for it well, others poorly.
+One call takes any number of texts and packs them side by side into passes without padding: the cost is that of the
+tokens, whatever the longest text. Vectors have length 1 unless params.normalize says otherwise, so the dot product of
+two is their cosine. The file defines how tokens become a vector (infer_model_info.pooling); the model card says what to
+write before a text ("query: "), which goes into params.prefix. An encoder reads a whole text in one pass, so a text may
+have as many tokens as the context's batch has rows (by default as many as its cells); params.long_texts says what to do
+with longer ones. infer_rerank scores documents against a query, infer_classify gives the probabilities of labels.
+Decoders can embed texts too: well if they were trained for it, poorly otherwise.
 
 15. Adapters and control vectors
 --------------------------------
@@ -400,20 +400,20 @@ too: those made for it well, others poorly.
     use.adapter = a; use.scale = 1;
     infer_session_set_adapters(session, &use, 1)      from now on; several add up; 0 adapters = none again
 
-A LoRA adapter (GGUF, as llama.cpp's converter writes it) adds products of two small matrices to those of the model; a
-control vector adds a direction to the stream between layers. Sessions of one context may use different ones in the
-same pass, and a session's results do not depend on what the others use. What is in a session already stays as it was
-evaluated: rewinding, forking and saving keep, for each position, what it was evaluated with. infer_context_set_adapters
-is for sessions that are created later, and for infer_embed, infer_rerank and infer_classify.
+A LoRA adapter (GGUF, as llama.cpp's converter writes it) adds the product of two small matrices to some of the model's;
+a control vector adds a direction to the residual stream between layers. Sessions of one context may use different ones
+in the same pass, and a session's results do not depend on what the others use. Tokens already in a session stay as they
+were evaluated: rewinding, forking and saving keep, for each position, the adapters it was evaluated with.
+infer_context_set_adapters applies to sessions created later, and to infer_embed, infer_rerank and infer_classify.
 
-An adapter with invocation tokens (aLoRA) applies from the last place where these begin, up to the end of what is being
-evaluated: what comes before, a shared document for instance, is evaluated, and may be cached, without it.
+An adapter with invocation tokens (aLoRA) applies from the last occurrence of these tokens to the end of what is being
+evaluated: whatever precedes them, a shared document for instance, is evaluated, and may be cached, without it.
 
-Any matrix that a product reads may be adapted: in attention, in the FFN, of experts, the router, of recurrent layers,
-the embedding (not the head that shares its tensor) and the head. Others are refused by name, as are DoRA's magnitudes
-and, unless allow_unknown is set, norms that were trained along. With a rank of 16 a token of a 1B model in Q4_0 takes
-about 1.05 times as long. infer_model_merge makes the model's own weights include adapters, so that it takes no longer,
-for all who use the model; infer_model_unmerge takes them out again.
+Every weight matrix may be adapted: attention, the FFN, experts, the router, recurrent layers, the embedding (not a head
+that shares its tensor) and the head. Other tensors are refused by name, as are DoRA's magnitudes and, unless
+allow_unknown is set, norms that were trained as well. With rank 16, a token of a 1B model in Q4_0 takes about 1.05
+times as long. infer_model_merge merges adapters into the model's weights, for all users of the model and at no cost per
+token; infer_model_unmerge takes them out again.
 
 16. A queue of requests
 -----------------------
@@ -430,47 +430,47 @@ read once for all of them.
     puts(infer_request_text(request, NULL));
     infer_request_close(request);
 
-queue_params.thread gives the queue a thread of its own. Without it, it runs while somebody waits, or in slices: a loop
-that draws 60 frames a second calls infer_queue_step(queue, 5) in each (examples/host/frame_loop.c). A slice may end
-between two layers; infer_eval_slice does the same for callers that evaluate by themselves.
+queue_params.thread gives the queue a thread of its own. Without one, it runs inside infer_request_wait, or in slices: a
+loop that draws 60 frames a second calls infer_queue_step(queue, 5) in each (examples/host/frame_loop.c). A slice may
+end between two layers; infer_eval_slice does the same for callers that evaluate tokens themselves.
 
-A request gives the tokens, the text and the seeds' choices that it gives alone (on the CPU the same bits: section 12).
-Requests that begin alike share what they have in common, whatever kind of state the model has: it is evaluated once,
-also when they arrive together, and the caches of the last requests are kept for later ones, such as the next turn of a
-conversation. When memory for the cache runs out, kept ones go first; then the request of the lowest priority that came
-last waits, and goes on later where it was. A request that fails ends alone, with its own error.
+A request gives the same tokens and text with the same seed as when it runs alone (on the CPU the same bits: section
+12). Requests with a common prefix share it, whatever kind of state the model has: it is evaluated once, even when they
+arrive together, and the caches of the last requests are kept for later ones, such as the next turn of a conversation.
+When memory for the cache runs out, kept caches are dropped first; then the newest request of the lowest priority is
+suspended, and resumes later where it was. A request that fails does not affect the others and has its own error.
 
 17. In slices: a loop that keeps its frame
 ------------------------------------------
 
-What takes long can run for some milliseconds at a time, without threads. The result is the same to the last bit,
-however it is cut. A text comes piece by piece:
+Long calls can run for a few milliseconds at a time, without threads. The result is the same to the last bit, however it
+is sliced. Generating text piece by piece:
 
     infer_generation *g;
     const char *text;
     infer_result r;
     if (infer_generation_begin(&g, session, NULL, "Once upon a time", NULL, &err)) fail(err.message);
-    do {                                     (once a frame; with -1 instead of 4: until there is text, for generators)
+    do {                                     (once a frame; -1 instead of 4 runs until there is text: for generators)
         r = infer_generation_next(g, 4, &text, NULL);
         fputs(text, stdout);
     } while (r == INFER_MORE);
     if (r < 0) fail(infer_session_error(session)->message);
-    infer_generation_end(g);                 (also before it has ended: the session keeps what was reported)
+    infer_generation_end(g);                 (may be called early: the session keeps what was reported)
 
-Several texts at once: a queue (section 16). Vectors and scores: infer_embed_begin. Evals by yourself: infer_eval_slice.
-A slice ends between two layers, so it is longer than asked for by the time of one at most. Tokenizing a text, choosing
-a token and the layers of a device are not cut. A model opens in slices, too:
+For several texts at once, use a queue (section 16); for vectors and scores, infer_embed_begin; for evals of your own,
+infer_eval_slice. A slice ends between two layers, so it may exceed its budget by the time of one layer. Tokenizing,
+choosing a token and the layers of a GPU are not split. A model can be opened in slices, too:
 
     infer_loading *loading;
     if (infer_model_open_begin(&loading, "model.gguf", NULL, &err)) fail(err.message);
     while ((r = infer_loading_step(loading, 4, &err)) == INFER_MORE) draw_frame();
-    infer_loading_end(loading, &model);      (NULL when it failed or was given up)
+    infer_loading_end(loading, &model);      (NULL after a failure, or when it was abandoned)
     if (r < 0) fail(err.message);
 
-Header and vocabulary, the reads of no_mmap and the pages of preload are cut to pieces of some 0.1 to 0.5 ms (1 MiB, on
-a slow disk what that takes). Not cut: moving the header's memory when it grows (with 262,000 tokens 16 MB: 2 to 7 ms,
-up to three times); a buffer that is not aligned, which is copied; and all that concerns devices: to look for them takes
-30 to 300 ms (not with backend INFER_CPU), and kernels and uploads are one step, seconds long with a large model.
+Parsing the header and the vocabulary, the reads of no_mmap, the pages of preload and uploads to a GPU are split into
+pieces of 0.1 to 0.5 ms (1 MiB; longer on a slow disk). Not split: growing the header's memory (16 MB with 262,000
+tokens: 2 to 7 ms, up to three times); copying an unaligned buffer; looking for GPUs (30 to 300 ms, not with backend
+INFER_CPU), allocating their memory, and compiling the kernels of one layer.
 
 18. Configuration macros
 ------------------------
@@ -490,27 +490,27 @@ Define them before including infer.h in the file that holds the implementation.
                               of the system's clock. One that returns 0 is no clock: slices have no end but with budget
                               0, and limits of seconds never come
     INFER_NO_SIMD             plain C kernels only
-    INFER_NO_AVX512           no AVX-512 kernels, nor AMX's
-    INFER_NO_AVX2             none of AVX2 either: those of SSE4.1 and plain C
+    INFER_NO_AVX512           no AVX-512 and no AMX kernels
+    INFER_NO_AVX2             no AVX2 kernels either: SSE4.1 and plain C remain
     INFER_NO_RUNTIME_LINKING  no dlopen, hence no GPU: implies INFER_NO_GPU
     INFER_NO_GPU              no GPU code and no kernels
     INFER_NO_CUDA, INFER_NO_HIP, INFER_NO_METAL, INFER_NO_OPENCL
-                              without that API's driver; the first also without PTX, the last three together without
-                              the kernels' source, which they share; all four are INFER_NO_GPU
-    INFER_NO_CHAT             no templates and no conversations: their calls report that
-    INFER_NO_GRAMMAR          no grammars and no JSON Schema: their calls and stages report that
-    INFER_ONLY_QUANTS         of the quantised types only Q4_0 and Q8_0, which caches have, and those that are listed:
+                              leaves out that API. NO_CUDA also drops the PTX; the other three together drop the kernel
+                              source that they share; all four together are INFER_NO_GPU
+    INFER_NO_CHAT             no templates and no conversations: their calls return UNSUPPORTED
+    INFER_NO_GRAMMAR          no grammars and no JSON Schema: their calls and stages return UNSUPPORTED
+    INFER_ONLY_QUANTS         of the quantised types only Q4_0 and Q8_0 (used by caches) and the listed ones:
                               -DINFER_ONLY_QUANTS -DINFER_QUANT_Q4_K -DINFER_QUANT_Q6_K. Files with others are refused.
-                              MSVC needs /Zc:preprocessor for it. GPU kernels stay
+                              MSVC needs /Zc:preprocessor for this. GPU kernels are not affected
     INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR and INFER_ONLY_QUANTS
-    INFER_QUIET               no message when compiled without optimisation
+    INFER_QUIET               no #pragma message when compiled without optimisation
 
 19. When something is wrong
 ---------------------------
 
 model_params.log receives messages (level 1 errors to 4 debug). infer_model_describe writes what a model's layers
 compute, as resolved from its file: compare it with the paper. session_params.trace receives every step of the forward
-pass, by layer and name: the first one that differs from another engine's is where to look. Include infer_build_info()
+pass, by layer and name: look for the first one that differs from another engine's. Include infer_build_info()
 in bug reports.
 
 20. Versions: what is promised when
@@ -519,10 +519,10 @@ in bug reports.
 INFER_VERSION is 0xMMmmpp: major, minor, patch. CHANGELOG.md lists what changed.
 
     patch   no declaration changes. Programs run with any patch version of a shared library, older or newer, without
-            being compiled again.
+            recompiling.
     minor   additions only: functions, constants, fields at the end of structs. Programs compile without changes and
-            behave as before. They have to be compiled again: calls that open a model refuse a program that was
-            compiled with another minor version (INFER_ERR_ARGUMENT), since structs may have other sizes.
+            behave as before. They must be recompiled: since structs may have other sizes, calls that open a model
+            refuse a program that was compiled with another minor version (INFER_ERR_ARGUMENT).
     major   may change anything. Until 1.0 a minor version may, too; CHANGELOG.md opens with what broke.
 
 Promised with these: names, types and values in the declarations; 0 as the default of every parameter; who owns what;
@@ -530,9 +530,8 @@ which results a call can return, where the comments list them. Initialise struct
 not by position, and let a switch over results have a default: minor versions add errors.
 
 Not promised: the wording of messages, logs, infer_model_describe and infer_build_info; speed, and memory to the byte;
-the last bits of logits, and with them texts, between versions; names that begin with infer__ or INFER__. Saved
-sessions and kernels in model_params.cache are of the version that wrote them or are refused with an error, never
-misread.
+the last bits of logits, and with them texts, between versions; names that begin with infer__ or INFER__. Saved sessions
+and kernels in model_params.cache that another version wrote may be refused with an error, but are never misread.
 
 Enums are 4 bytes wide, and this header does not compile where they are not, except on ARM systems whose ABI has short
 ones (__ARM_SIZEOF_MINIMAL_ENUM is 1): there, compile program and library with the same options. No struct is packed or
@@ -594,8 +593,8 @@ INFER_API const char *infer_arch_name(int32_t index);
 INFER_API const char *infer_arch_reference(int32_t index);
 /* The kinds of sublayers that its layers may have, separated by ", ". NULL past the end. */
 INFER_API const char *infer_arch_layers(int32_t index);
-/* What GPUs have no kernels for yet, separated by ", ": a layer that needs it stays on the CPU, with those after it. ""
- * when they have kernels for all of it, NULL past the end. */
+/* Operations without GPU kernels, separated by ", ": a layer that needs one stays on the CPU, and so do the layers
+ * after it. "" when there are kernels for everything, NULL past the end. */
 INFER_API const char *infer_arch_lacks(int32_t index);
 /* Name of a storage type by its id ("Q4_K"), NULL when there is none. */
 INFER_API const char *infer_type_name(int32_t id);
@@ -608,16 +607,16 @@ INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out);
 /* Close a model. NULL is accepted. INFER_ERR_STATE, and the model stays open, while it has contexts, sessions,
  * samplers or grammars. */
 INFER_API infer_result infer_model_close(infer_model *model);
-/* Give back the memory that weights take, on devices too, and keep the model open: metadata, text and what is kept of
- * sessions go on working, while evals, new contexts and infer_tensor_read return INFER_ERR_STATE. Pages of a mapped
- * file go to the system; what was read into memory is freed. Nothing happens when it is so already. Adapters stay where
- * they are. STATE: another call uses the weights; adapters are merged into them; or layers are on a device and there
- * are contexts: save their sessions (infer_session_save) and destroy them. UNSUPPORTED: all of the weights lie in
- * memory that the caller gave. */
+/* Free the memory of the weights, on GPUs too, and keep the model open: metadata, text and the contents of sessions
+ * stay usable, while evals, new contexts and infer_tensor_read return INFER_ERR_STATE. Pages of a mapped file are
+ * returned to the system; weights that were read into memory are freed. A no-op when already offloaded. Adapters stay
+ * loaded. STATE: another call uses the weights; adapters are merged into them; or layers are on a GPU and there are
+ * contexts: save their sessions (infer_session_save) and destroy them. UNSUPPORTED: all weights are in memory supplied
+ * by the caller. */
 INFER_API infer_result infer_model_offload(infer_model *model, infer_error *err);
-/* Bring the weights back, where they were: results are the same bits as before. Tensors are read from the file, or by
- * the callbacks, again; mapped ones as model_params.preload says; progress is called as for opening. After an error
- * (MEMORY, IO, DEVICE, CANCELLED) the weights are offloaded as before, and it may be called again. */
+/* Load the weights again, to where they were: results are bit-identical to those before. Tensors are read again from
+ * the file or the callbacks; mapped ones as model_params.preload says; progress is called as when opening. After an
+ * error (MEMORY, IO, DEVICE, CANCELLED) the weights remain offloaded, and the call may be repeated. */
 INFER_API infer_result infer_model_reload(infer_model *model, infer_error *err);
 INFER_API infer_result infer_model_get_info(const infer_model *model, infer_model_info *out);
 /* Why sessions cannot be created, "" when they can. Valid as long as the model. */
@@ -662,11 +661,11 @@ enum {
  * is the full number; at most cap are written. out may be NULL when cap is 0. count > cap is not an error. */
 INFER_API infer_result infer_tokenize(const infer_model *model, const char *text, size_t n, int32_t flags,
                                       infer_token *out, size_t cap, size_t *count, infer_error *err);
-/* The tokens that ask for what belongs between two texts (an editor's text before and behind the cursor), with the
- * vocabulary's own marks: prefix mark, prefix, suffix mark, suffix, middle mark, and BOS in front where it asks for
- * that.
- * Evaluate them and generate. most: tokens at most, 0 = any number: the beginning of the prefix and the end of the
- * suffix are left out. *count as for infer_tokenize. UNSUPPORTED: a vocabulary without such marks. */
+/* The prompt for filling in the middle between two texts (an editor's text before and after the cursor), with the
+ * vocabulary's own marks: prefix mark, prefix, suffix mark, suffix, middle mark, and BOS first where the vocabulary
+ * asks for it. Evaluate the tokens and generate. most: maximum number of tokens, 0 = any; to fit, the beginning of the
+ * prefix and the end of the suffix are dropped. *count as for infer_tokenize. UNSUPPORTED: a vocabulary without such
+ * marks. */
 INFER_API infer_result infer_infill(const infer_model *model, const char *prefix, size_t n_prefix, const char *suffix,
                                     size_t n_suffix, int32_t most, infer_token *out, size_t cap, size_t *count,
                                     infer_error *err);
@@ -720,21 +719,21 @@ INFER_API infer_result infer_session_destroy(infer_session *session);
 /* Append n tokens; logits of the last one are kept. The same as one step with INFER_OUT_LAST. INFER_CONTEXT_FULL: they
  * do not fit and nothing was evaluated. INFER_CANCELLED or an error: the session is back where it was. */
 INFER_API infer_result infer_session_eval(infer_session *session, const infer_token *tokens, int32_t n);
-/* Models with an encoder and a decoder (T5): the session answers these tokens from now on, and is at position 0 again;
- * what is evaluated then is the answer, whose first token is infer_model_info.decoder_start. All tokens are in one
- * pass: there are at most as many as the context's batch has rows. infer_generate does this with its prompt.
- * UNSUPPORTED for other models. After an error the session has no text to answer. */
+/* Encode the input of a model with an encoder and a decoder (T5): the session is at position 0 again, and what is
+ * evaluated from then on is the answer, whose first token is infer_model_info.decoder_start. All tokens go through in
+ * one pass, so there may be at most as many as the context's batch has rows. infer_generate does this with its prompt.
+ * UNSUPPORTED for other models. After an error the session has no encoded input. */
 INFER_API infer_result infer_session_encode(infer_session *session, const infer_token *tokens, int32_t n);
 /* Evaluate steps of several sessions of one context together, any number of tokens each: all or nothing. A session may
  * occur only once. err may be NULL; every session of the call also records the error (infer_session_error). */
 INFER_API infer_result infer_eval(infer_context *context, const infer_step *steps, int32_t n_steps, infer_error *err);
-/* The same for about budget_ms milliseconds, one layer of the CPU at least: INFER_MORE = call it again with the same
- * steps, which must stay as they are, and their tokens; any other result ends it. Until then the context and the
- * sessions are in use (section 5): others' calls are refused, infer_session_cancel ends it at the next slice, and steps
- * NULL with n_steps 0 gives it up (INFER_OK; the sessions are back where they were). A slice takes longer by a layer at
- * most: the output matrix is cut into pieces as large as a layer (unless an adapter by token is in it), and passes of
- * long prompts have so many rows that a layer takes about a quarter of a slice, 16 at least. The layers of a device,
- * and rows that see each other, are one piece. */
+/* The same for about budget_ms milliseconds, at least one CPU layer. INFER_MORE = call again with the same steps; they
+ * and their tokens must stay unchanged. Any other result ends the eval. Until then the context and the sessions are in
+ * use (section 5): other calls are refused, infer_session_cancel ends the eval at the next slice, and steps NULL with
+ * n_steps 0 abandons it (INFER_OK; the sessions are back where they were). A slice exceeds its budget by at most one
+ * layer: the output matrix is split into pieces as large as a layer (unless it has an adapter by token), and passes of
+ * long prompts have as many rows (at least 16) as take about a quarter of a slice in a layer. The layers of a GPU, and
+ * rows that attend to each other, are not split. */
 INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step *steps, int32_t n_steps,
                                         int32_t budget_ms, infer_error *err);
 /* Results of the last eval: row counts the tokens of the session's step from 0, or from the end with -1, -2, ...
@@ -769,32 +768,33 @@ INFER_API infer_result infer_session_rewind(infer_session *session, int32_t n);
 /* A second session at the same position, sharing cache pages until one of them writes. */
 INFER_API infer_result infer_session_fork(infer_session **out, infer_session *session, infer_error *err);
 /* Write the session (tokens and cache) as bytes; load it into a session of the same model and kv_type. When loading
- * fails, the session is unchanged (empty if a device failed meanwhile, or the encoder of a model that has one beside a
- * decoder: what it made of its text is not saved but made again). Encoders keep nothing: UNSUPPORTED. Loaded bytes are
- * not trusted: at worst, a forged state yields wrong tokens and results, since its checksum does not authenticate it.
- * Errors of load: FORMAT, UNSUPPORTED (version), ARGUMENT (another model, other weights or kv_type, or on the other
- * side of the context at which LongRoPE switches), CONTEXT_FULL, IO, MEMORY. */
+ * fails, the session is unchanged (empty if a device failed meanwhile, or the encoder of an encoder-decoder model: its
+ * output is not saved but computed again). Encoders have no state: UNSUPPORTED. Loaded bytes are not trusted: at worst,
+ * a forged state yields wrong tokens and results, since its checksum does not authenticate it. Errors of load: FORMAT,
+ * UNSUPPORTED (version), ARGUMENT (another model, other weights or kv_type, or on the other side of the context at
+ * which LongRoPE switches), CONTEXT_FULL, IO, MEMORY. */
 INFER_API infer_result infer_session_save(infer_session *session, infer_write_fn write, void *user);
 INFER_API infer_result infer_session_load(infer_session *session, infer_read_fn read, void *user);
-/* Write what is new of the session since *mark as one record, to be appended to those before it: a long conversation is
- * saved turn by turn, and each costs what the turn did. *mark is the caller's: zeros the first time, which write all of
- * it, afterwards as the last save or load left it; when nothing is new, nothing is written. A fork continues from its
- * parent's mark too, in a copy of the records. After a failure (IO: the callback wrote too little) *mark is as it was:
- * cut the file to mark->bytes and try again. STATE: the mark is not that of the session's last save or load. */
+/* Write what is new in the session since *mark as one record, to be appended to the earlier ones: a long conversation
+ * is saved turn by turn, at a cost proportional to the turn. *mark belongs to the caller: zeros the first time (the
+ * whole session is written), later as the last save or load left it. When nothing is new, nothing is written. A fork
+ * continues from its parent's mark too, in a copy of the records. After a failure (IO: the callback wrote too little)
+ * *mark is unchanged: truncate the file to mark->bytes and try again. STATE: the mark is not that of the session's last
+ * save or load. */
 INFER_API infer_result infer_session_save_more(infer_session *session, infer_session_mark *mark, infer_write_fn write,
                                                void *user);
-/* Load what infer_session_save_more has written, up to the end of the data; *mark (what was in it does not count) then
- * is where to go on. A record that is not whole, since the writer was interrupted or the file is damaged, and all
- * behind it are left out; mark->left and the log say so, and the next record belongs at mark->bytes: cut the file
- * there. Everything else is as of infer_session_load, its promises and its errors. The session must be as long as the
- * longest that was saved. */
+/* Load what infer_session_save_more has written, up to the end of the data; *mark (its old contents are ignored) is
+ * then where to continue. A record that is incomplete, because the writer was interrupted or the file is damaged, and
+ * all records after it are ignored; mark->left and the log say so, and the next record belongs at mark->bytes: truncate
+ * the file there. Guarantees and errors are those of infer_session_load. The session must be as long as the longest
+ * that was saved. */
 INFER_API infer_result infer_session_load_more(infer_session *session, infer_session_mark *mark, infer_read_fn read,
                                                void *user);
 /* Tokens so far / maximum number of tokens. 0 for NULL. */
 INFER_API int32_t infer_session_position(const infer_session *session);
 INFER_API int32_t infer_session_capacity(const infer_session *session);
-/* The context that the session is in, for infer_eval, infer_embed and sessions beside it; NULL for NULL. A context that
- * infer_session_create has made is destroyed with the last of its sessions, not by the caller. */
+/* The session's context, for infer_eval, infer_embed and more sessions in it; NULL for NULL. A context made by
+ * infer_session_create is destroyed with the last of its sessions, not by the caller. */
 INFER_API infer_context *infer_session_get_context(const infer_session *session);
 /* The tokens so far (`position` of them; -1 where embeddings were given). Valid until the session changes. */
 INFER_API const infer_token *infer_session_tokens(const infer_session *session);
@@ -857,12 +857,11 @@ typedef struct infer_bias {
     float bias;
 } infer_bias;
 
-/* Biases for a stage LOGIT_BIAS by text: an entry for every token that spells exactly these n bytes, as
- * infer_token_text does: " yes" with its space is another token than "yes", and a byte may have a token beside the
- * usual one. Control tokens are meant by their text. *count is the number of entries; at most cap are written.
- * ARGUMENT: no token spells the text; the message says how many tokens it takes. (llama.cpp's server biases each token
- *           of such a text, wherever it
- * occurs: for that, tokenize it. A longer text cannot be forbidden by a bias alone: see grammars.) */
+/* Entries for a LOGIT_BIAS stage by text: one for every token that spells exactly these n bytes, as infer_token_text
+ * gives them: " yes" with its space is another token than "yes", and a byte may have a second token besides the usual
+ * one. Control tokens are matched by their text. *count is the number of entries; at most cap are written. ARGUMENT: no
+ * token spells the text; the message says how many tokens it takes. (llama.cpp's server biases each token of such a
+ *           text wherever it occurs: to get that, tokenize it. A bias cannot forbid a longer text: see grammars.) */
 INFER_API infer_result infer_bias_text(const infer_model *model, const char *text, size_t n, float bias,
                                        infer_bias *out, size_t cap, size_t *count, infer_error *err);
 
@@ -927,7 +926,8 @@ typedef struct infer_stage {
     infer_stage_fn fn;
     void *user;
     const infer_bias *bias;
-    infer_grammar *grammar; /* GRAMMAR: the caller's; must outlive the sampler. Each sampler has its own place in it */
+    infer_grammar *grammar; /* GRAMMAR: the caller's; must outlive the sampler. Each sampler has its own position in it
+                             * */
 } infer_stage;
 
 /* After the stages, a token is drawn from the softmax of the remaining logits with the sampler's own generator: the

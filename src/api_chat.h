@@ -1,18 +1,18 @@
-/* api_chat.h: the part of the public interface for conversations: the prompt that a template makes of them, and
- * replies. Included by api.h, behind what it is made of. */
+/* api_chat.h: the part of the public interface for conversations: prompts rendered by a chat template, and replies.
+ * Included by api.h, after what it builds on. */
 #ifndef INFER_API_CHAT_H
 #define INFER_API_CHAT_H
 
 /* ---- conversations ---------------------------------------------------------------------------- */
 
-/* What becomes of a conversation that does not fit. A turn is a message of the user with all that follows it up to the
+/* What becomes of a conversation that does not fit. A turn is a user message with everything that follows it up to the
  * next one, so a tool's result stays with its call. */
 enum {
     INFER_CHAT_FULL_STOP = 0, /* INFER_CONTEXT_FULL */
-    INFER_CHAT_FULL_DROP = 1, /* the oldest turns are left out, as few as possible; messages of the roles "system" and
-                               * "developer" and the last turn stay. infer_generate_info.dropped tells how many messages
-                               * were left out */
-    INFER_CHAT_FULL_ASK = 2   /* `full` gives other messages */
+    INFER_CHAT_FULL_DROP = 1, /* the oldest turns are dropped, as few as possible; messages of the roles "system" and
+                               * "developer" and the last turn stay. infer_generate_info.dropped is the number of
+                               * dropped messages */
+    INFER_CHAT_FULL_ASK = 2   /* `full` supplies other messages */
 };
 /* A piece of a message's content. */
 enum {
@@ -65,24 +65,24 @@ typedef struct infer_chat_params {
                                 * "parameters"}}, ...] */
     const char *variables; /* {"name": value, ...}: additional variables for the template */
     int32_t thinking;      /* 1 = on, -1 = off: the template's enable_thinking or thinking. UNSUPPORTED if neither */
-    int32_t thinking_tokens; /* > 0: of reasoning at most; then its end, in the format that the template teaches, is put
-                              * behind it, and the model answers. For replies: infer_chat and queues */
+    int32_t thinking_tokens; /* > 0: limit of the reasoning; at the limit, the end mark of the template's format is
+                              * appended and the model answers. For replies: infer_chat and queues */
     int32_t no_generation_prompt; /* 1 = do not begin the assistant's reply */
-    const char *begun;     /* text that the reply begins with, and the model goes on behind: part of the prompt and of
-                            * the reply, but fn does not receive it; plain text, as messages are. NULL = none */
+    const char *begun;     /* text that the reply begins with and the model continues: part of the prompt and of the
+                            * reply, but fn does not receive it; plain text, as messages are. NULL = none */
     int32_t allow_chatml; /* 1 = a model whose file has no template gets ChatML, without tools; else that is an error */
     const char *now;       /* "YYYY-MM-DD HH:MM:SS" for the template's strftime_now; NULL = the local clock */
     const char
-        *template_name; /* if the file has several; NULL = "tool_use" when there are tools and the file has it, else
-                                * the main one */
+        *template_name; /* for files with several templates; NULL = "tool_use" when there are tools and the file has it,
+                                * else the main one */
     const char *template_text; /* a template instead of the file's */
     int32_t on_full; /* INFER_CHAT_FULL_*: when the conversation does not fit. For replies: infer_chat and queues */
     int32_t room;    /* positions that on_full leaves for the reply; 0 = a quarter of all, or generate.max_tokens if
                       * that is less */
-    /* For INFER_CHAT_FULL_ASK: `tokens` of the conversation do not fit into `most`. Change the messages in *chat, a
-     * copy of these params: messages and n_messages, or messages_json (what they point to is the caller's, to be left
-     * alone until the call returns; other fields are not read). Return 1 to answer them instead, or 0 to give up:
-     * INFER_CONTEXT_FULL. Called once a call; the session is in use. */
+    /* For INFER_CHAT_FULL_ASK: the conversation has `tokens` tokens, and only `most` fit. Change the messages in *chat,
+     * a copy of these params: messages and n_messages, or messages_json (what they point to stays the caller's and must
+     * be valid until the call returns; other fields are not read). Return 1 to answer them instead, or 0 to give up:
+     * INFER_CONTEXT_FULL. Called once per call; the session is in use. */
     int (*full)(void *user, struct infer_chat_params *chat, int32_t tokens, int32_t most);
     infer_chat_fn fn;      /* infer_chat: receives the reply as it comes; non-zero = stop */
     void *user;

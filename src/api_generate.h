@@ -1,5 +1,5 @@
-/* api_generate.h: the part of the public interface that generates text from a prompt. Included by api.h, behind what it
- * is made of. */
+/* api_generate.h: the part of the public interface that generates text from a prompt. Included by api.h, after what it
+ * builds on. */
 #ifndef INFER_API_GENERATE_H
 #define INFER_API_GENERATE_H
 
@@ -23,9 +23,9 @@ enum {
 };
 typedef struct infer_generate_params {
     int32_t max_tokens;      /* 0 = until something else stops it */
-    int32_t min_tokens;      /* end tokens and stop_tokens are not chosen before so many; a grammar that is complete
-                              * ends it anyway */
-    double seconds;          /* > 0: after so many no token begins any more (INFER_STOP_TIME) */
+    int32_t min_tokens;      /* end tokens and stop_tokens are not chosen before this many; a complete grammar still
+                              * ends the text */
+    double seconds;          /* > 0: no token is started after this time (INFER_STOP_TIME) */
     const char *const *stop; /* n_stop strings that end the text; never shown, not even partially */
     int32_t n_stop;
     const infer_token *stop_tokens; /* n_stop_tokens that end it as end-of-generation tokens do, whatever ignore_end */
@@ -33,25 +33,25 @@ typedef struct infer_generate_params {
     int32_t logprobs;   /* k > 0: `token` receives the k most likely of every step */
     int32_t on_full;    /* INFER_FULL_* */
     int32_t keep_first; /* for SLIDE */
-    /* For ASK. The session holds these n tokens (-1 where embeddings were given). Write those that it shall hold
-     * instead to `keep`, at most `most` of them, and return how many, or 0 to end it as STOP does. The session is in
-     * use; others of its context may be used, to write a summary for instance. What both begin with is not evaluated
-     * again, the rest is; then it goes on. When a prompt does not fit, it comes behind what is kept. After an error, or
-     * when cancelled, the session holds what both begin with. */
+    /* For ASK. The session holds these n tokens (-1 where embeddings were given). Write the tokens that it should hold
+     * instead to `keep`, at most `most` of them, and return how many, or 0 to stop as STOP does. The session is in use;
+     * other sessions of its context may be used, to write a summary for instance. The common prefix is not evaluated
+     * again, the rest is; then generation continues. When it was a prompt that did not fit, the prompt follows what is
+     * kept. After an error, or when cancelled, the session holds the common prefix. */
     int32_t (*full)(void *user, const infer_token *tokens, int32_t n, infer_token *keep, int32_t most);
     int32_t ignore_end; /* 1 = end-of-generation tokens do not stop it; stop_tokens do */
     int32_t lookup;     /* 1 = drafts from what followed the last tokens when they came before: see section 9 */
-    infer_session *draft; /* a session of a model with the same vocabulary, which drafts; it is in use meanwhile and
-                           * holds what this one does; NULL = none. With lookup it drafts where that finds nothing */
-    int32_t mtp; /* 1 = the model's own blocks for further tokens draft: of a model opened with infer_model_params.mtp.
-                  * Several give a token each: drafts are no longer than that. With lookup they draft where that finds
-                  * nothing; before draft, where both are given */
+    infer_session *draft; /* a session of a (smaller) model with the same vocabulary that drafts; it is in use meanwhile
+                           * and follows this session; NULL = none. With lookup, it drafts where lookup finds nothing */
+    int32_t mtp; /* 1 = draft with the model's own multi-token prediction blocks, for a model opened with
+                  * infer_model_params.mtp. Several blocks give one token each, which limits the draft. With lookup,
+                  * they draft where lookup finds nothing; with draft, they come first */
     /* Classifier-free guidance (section 9): a session of the same model that holds a negative prompt. It is in use
-     * meanwhile; what is generated is added to it, too, and the text ends when it is full. NULL = none. Not with
-     * drafts, queues, nor an on_full other than STOP. */
+     * meanwhile; what is generated is also appended to it, and the text ends when it is full. NULL = none. Not together
+     * with drafts, queues, or an on_full other than STOP. */
     infer_session *negative;
-    float guidance; /* its scale: 1 = as without, above 1 = away from the negative prompt; 0 = 1.5 */
-    int32_t draft_tokens; /* tokens of a draft at most, up to 64; 0 = 8 */
+    float guidance; /* its scale: 1 = no effect, above 1 = away from the negative prompt; 0 = 1.5 */
+    int32_t draft_tokens; /* maximum length of a draft in tokens, up to 64; 0 = 8 */
     int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
                          * control tokens is also shown */
     infer_text_fn text; /* receives the text as it comes, whole characters only */
@@ -66,7 +66,7 @@ typedef struct infer_generate_info {
     int32_t stop_string; /* index into stop, or -1 */
     int32_t prompt_tokens, new_tokens;
     uint64_t bytes; /* bytes of text */
-    int32_t drafted, accepted; /* tokens of drafts; those of them that were chosen */
+    int32_t drafted, accepted; /* drafted tokens; how many of them were chosen */
     int32_t dropped; /* conversations: messages that were left out (infer_chat_params.on_full) */
 } infer_generate_info;
 /* Continue the session with `prompt` (UTF-8; NULL or "" = continue from the current position; BOS is added at position
@@ -80,40 +80,39 @@ typedef struct infer_generate_info {
 INFER_API infer_result infer_generate(infer_session *session, infer_sampler *sampler, const char *prompt,
                                       const infer_generate_params *params, infer_generate_info *info);
 
-/* The same text piece by piece, for loops and generators. Parameters and results are those of infer_generate, but for
- * params->text, which must be NULL. Stop strings and tokens are copied; prompt and params may go; sampler, draft,
- * negative and what `user` points to must stay until the end. `seconds` counts from begin. From begin until it has
- * ended, session, sampler and draft are in use (section 5), between two calls of infer_generation_next too. After an
- * error *out is NULL. */
+/* The same text piece by piece, for loops and generators. Parameters and results are those of infer_generate, except
+ * that params->text must be NULL. Stop strings and tokens are copied, so prompt and params may be freed; sampler,
+ * draft, negative and what `user` points to must stay valid until the end. `seconds` counts from begin. From begin
+ * until it has ended, session, sampler and draft are in use (section 5), also between two calls of
+ * infer_generation_next. After an error *out is NULL. */
 INFER_API infer_result infer_generation_begin(infer_generation **out, infer_session *session, infer_sampler *sampler,
                                               const char *prompt, const infer_generate_params *params,
                                               infer_error *err);
-/* Run for about budget_ms milliseconds: longer by a piece of infer_eval_slice at most, or by the choice of a token. 0 =
- * the least there is; -1 = until there is text. *text (n bytes and a zero; both may be NULL) is what has come: whole
- * characters, perhaps none; valid until the next call on the generation. Slices change neither the text nor a bit.
- * INFER_MORE: it goes on; any other result is as infer_generate returns it, comes with the last of the text and ends
- *             it:
- * later calls return it again, without text. INFER_ERR_STATE, and nothing changes: the generation is in use, or its
- * context is by others (another generation's eval that a slice has cut), or the model's weights are offloaded: call
- * again later. */
+/* Run for about budget_ms milliseconds, exceeding it by at most one piece of infer_eval_slice or the choice of a token.
+ * 0 = the smallest piece; -1 = until there is text. *text (n bytes and a zero; both may be NULL) is the new text: whole
+ * characters, perhaps none; valid until the next call on the generation. Slicing does not change a bit of the result.
+ * INFER_MORE: call again; any other result is that of infer_generate, comes with the last of the text and ends it:
+ *             later calls return it again, without text. INFER_ERR_STATE, and nothing changes: the generation is in
+ *             use, or its context is (another generation's eval is between slices), or the model's weights are
+ *             offloaded: call again later. */
 INFER_API infer_result infer_generation_next(infer_generation *generation, int32_t budget_ms, const char **text,
                                              size_t *n);
-/* So far; at any time. */
+/* The figures so far; may be called at any time. */
 INFER_API infer_result infer_generation_info(const infer_generation *generation, infer_generate_info *out);
-/* Free it; NULL is accepted. One that has not ended is given up as by infer_session_cancel, and text that waits is
- * lost: the session holds what was evaluated whole (the prompt, and every token reported) and the next call goes on
- * from there; the sampler may have accepted the token that was about to be evaluated. INFER_ERR_STATE, and nothing
- * changes: it is in use, or a context is where drafts, or a token of only one session of a guidance, have to be taken
- * back. */
+/* Free it; NULL is accepted. An unfinished one is abandoned as by infer_session_cancel, and pending text is lost: the
+ * session holds what was evaluated completely (the prompt, and every reported token) and the next call continues from
+ * there; the sampler may have accepted the token that was about to be evaluated. INFER_ERR_STATE, and nothing changes:
+ * it is in use, or a context in which drafts, or a token of only one of the two guidance sessions, must be rolled back
+ * is. */
 INFER_API infer_result infer_generation_end(infer_generation *generation);
 
-/* Evaluate n tokens as infer_session_eval does, and tell how likely each was where it stands: logprobs[i], the natural
- * logarithm of the softmax's probability of tokens[i] behind what comes before it, and top[i * k ..], the k most likely
- * tokens there, as infer_session_top gives them: log softmax in double of float32 logits. logprobs has n floats, top n
- * x k; either may be NULL (top with k 0). Nothing predicts the first token at position 0, and nothing is
- * left that does after a rewind: its logprob is 0, the tokens of its top are -1. The tokens are evaluated a few rows at
- * a time: memory for n rows of logits is not needed. The last token's logits are left. INFER_CONTEXT_FULL: they do not
- * fit. After a cancel or an error the session is back where it was. */
+/* Evaluate n tokens as infer_session_eval does, and report how likely each one was: logprobs[i] is the natural
+ * logarithm of the probability of tokens[i] given what precedes it, and top[i * k ..] are the k most likely tokens
+ * there, as infer_session_top gives them: log-softmax in double of float32 logits. logprobs has n floats, top n x k;
+ * either may be NULL (top with k 0). The first token has no prediction at position 0 or after a rewind: its logprob is
+ * 0, the tokens of its top are -1. The tokens are evaluated a few rows at a time, so memory for n rows of logits is not
+ * needed. The last token's logits are kept. INFER_CONTEXT_FULL: they do not fit. After a cancel or an error the session
+ * is back where it was. */
 INFER_API infer_result infer_session_score(infer_session *session, const infer_token *tokens, int32_t n, int32_t k,
                                            float *logprobs, infer_top *top);
 
@@ -123,7 +122,7 @@ INFER_API infer_result infer_session_score(infer_session *session, const infer_t
 enum { INFER_FILL_CONFIDENCE, INFER_FILL_ENTROPY, INFER_FILL_MARGIN, INFER_FILL_RANDOM, INFER_FILL_LEFT };
 typedef struct infer_fill_params {
     int32_t n;     /* tokens to write, at least 1 */
-    int32_t steps; /* total number of evals, distributed evenly; 0 = one for each token */
+    int32_t steps; /* total number of evals, distributed evenly; 0 = one per token */
     int32_t block; /* blocks of this many tokens are filled from left to right; 0 = a single block */
     int32_t order; /* INFER_FILL_* */
     uint64_t seed; /* for INFER_FILL_RANDOM */

@@ -18,12 +18,12 @@ INFER_API infer_result infer_model_open_memory(infer_model **out, const void *da
 INFER_API infer_result infer_model_open_io(infer_model **out, const infer_io *io, int32_t n_io,
                                            const infer_model_params *params, infer_error *err);
 
-/* The same in slices, for loops that keep a frame: begin takes the arguments of the calls above and copies them (a file
- * in memory stays the caller's), step opens the model for about budget_ms milliseconds (0 = the least there is, -1 = to
- * the end), end gives it. Section 17 says what is not cut. Callbacks of params are called by step. After an error of
- * begin *out is NULL.
- * INFER_MORE: step goes on; any other result is that of the whole call (err says why) and ends it: later calls return
- * it again. INFER_ERR_STATE: another call runs it. A loading belongs to one thread at a time. */
+/* The same in slices, for loops with a frame rate: begin takes the arguments of the calls above and copies them (a file
+ * in memory stays the caller's), step works for about budget_ms milliseconds (0 = the smallest piece, -1 = to the end),
+ * end returns the model. Section 17 says what is not split. Callbacks of params are called by step. When begin fails,
+ * *out is NULL.
+ * INFER_MORE: call step again; any other result is that of the whole call (err says why) and ends it: later calls
+ * return it again. INFER_ERR_STATE: another call is running it. An infer_loading belongs to one thread at a time. */
 INFER_API infer_result infer_model_open_begin(infer_loading **out, const char *path, const infer_model_params *params,
                                               infer_error *err);
 INFER_API infer_result infer_model_open_memory_begin(infer_loading **out, const void *data, size_t size,
@@ -31,9 +31,9 @@ INFER_API infer_result infer_model_open_memory_begin(infer_loading **out, const 
 INFER_API infer_result infer_model_open_io_begin(infer_loading **out, const infer_io *io, int32_t n_io,
                                                  const infer_model_params *params, infer_error *err);
 INFER_API infer_result infer_loading_step(infer_loading *loading, int32_t budget_ms, infer_error *err);
-/* Free it; NULL is accepted. *model is the open model, to be closed by infer_model_close, when step has returned
- * INFER_OK, else NULL: it is given up, and all of it is freed, as a whole one is when model is NULL. INFER_ERR_STATE:
- * another call runs it. */
+/* Free it; NULL is accepted. If step has returned INFER_OK, *model is the open model, to be closed by
+ * infer_model_close; otherwise it is NULL, and everything is freed. With model NULL a model that is open is closed,
+ * too. INFER_ERR_STATE: another call is running it. */
 INFER_API infer_result infer_loading_end(infer_loading *loading, infer_model **model);
 
 /* C and C++ programs call these six with the version of the header that they were compiled with, through macros of the

@@ -29,7 +29,7 @@ INFER_API const infer_json *infer_json_get(const infer_json *v, const char *name
 /* A string, zero-terminated (it may also contain zeros: *n is its length in bytes; n may be NULL); NULL when v is not a
  * string. */
 INFER_API const char *infer_json_string(const infer_json *v, size_t *n);
-/* A number (TRUE is 1); 0 when v is not a number. INT is exact within 64 bits; larger whole numbers are FLOAT. */
+/* A number (TRUE is 1); 0 when v is not a number. INT is exact within 64 bits; larger integers are FLOAT. */
 INFER_API int64_t infer_json_int(const infer_json *v);
 INFER_API double infer_json_number(const infer_json *v);
 /* Write a value as text: indent < 0 = on one line, like Python's json.dumps; else spaces per level, at most 64. Returns

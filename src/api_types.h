@@ -85,7 +85,7 @@ typedef enum infer_kv_type {
 /* Memory. Set both functions or neither (then malloc and free are used). alloc returns memory or NULL; align (a power
  * of two, at most 64) is the preferred alignment, and the library aligns inside the block itself when it gets less.
  * free receives the size that was passed to alloc. Called from the threads that call the library, never from the
- * library's own threads (but for that of a queue that has one). */
+ * library's own threads (except for that of a queue that has one). */
 typedef struct infer_allocator {
     void *user;
     void *(*alloc)(void *user, size_t size, size_t align);
@@ -136,8 +136,8 @@ typedef struct infer_limits {
 
 typedef struct infer_context_params {
     int32_t
-        threads; /* 0 = cores (a core's two threads are one), at most 64; 1 when all layers are on a GPU. -1 = half of
-                      * that, for a program with other work to do. At most 4 per processor start */
+        threads; /* 0 = one per physical core, at most 64; 1 when all layers are on a GPU. -1 = half of that, for a
+                  * program with other work to do. At most 4 per processor are started */
     int32_t batch;   /* maximum rows in one pass over the weights; 0 = 512, of encoders as many as cells */
     int32_t cells;   /* total cache positions, allocated in pages of 16; 0 = the model's context, at most 4096 */
     int32_t kv_type; /* infer_kv_type */
@@ -145,14 +145,15 @@ typedef struct infer_context_params {
     int32_t sessions; /* sessions for which sliding-window layers reserve cache; 0 = 2 in a session's own context
                        * (itself and a fork), 16 in a shared one. More may exist while pages are left */
     int32_t profile; /* 1 = time every operation for infer_session_profile; costs a few percent */
-    int32_t snapshot_every; /* models with recurrent layers: a session saves their state every so many positions, and at
-                             * ends of evals, keeping the last 8: a rewind re-evaluates from there; 0 = 512 */
+    int32_t snapshot_every; /* models with recurrent layers: positions between saves of a session's state, which is also
+                             * saved at ends of evals, keeping the last 8: a rewind re-evaluates from there; 0 = 512 */
     const int32_t
-        *processors; /* n_processors numbers, as the system counts them from 0 (a NUMA node's, the fast cores):
-                      * a context's thread i stays on processors[i % n]; thread 0 is the caller, who stays where it is.
-                      * threads 0 = n_processors. UNSUPPORTED where the system has no such call (macOS, WebAssembly) */
+        *processors; /* n_processors numbers, as the system counts them from 0 (of a NUMA node, or the fast cores):
+                      * thread i of a context is pinned to processors[i % n]; thread 0 is the caller, which is not
+                      * moved. threads 0 = n_processors. UNSUPPORTED where the system has no such call (macOS,
+                      * WebAssembly) */
     int32_t n_processors;
-    int32_t low_priority; /* 1 = the context's threads give way to other programs and threads; not the caller's */
+    int32_t low_priority; /* 1 = the context's threads run at low priority; not the caller's */
 } infer_context_params;
 
 typedef struct infer_model_params {
@@ -166,19 +167,18 @@ typedef struct infer_model_params {
     float shares[INFER_MAX_DEVICES]; /* how many layers each of `devices` gets, in proportion; all 0 = by free memory */
     int32_t gpu_layers;        /* with a GPU backend: 0 = as many as fit, -1 = none, n = the first n; the embedding goes
                                 * with the first, the output head with the last; the rest runs on the CPU. Layers that
-                                * share keys and values go together: a number that parts them is an error */
+                                * share keys and values stay together: a number that separates them is an error */
     infer_context_params fit;  /* the context that "as many as fit" leaves room for: what infer_context_create will get,
                                 * or session_params.own, its cells being session_params.context */
     int32_t cpu_level;         /* infer_cpu_level: use no instructions beyond it */
     int32_t exact;             /* 1 = decode weights exactly, activations in F32 everywhere: the reference; slower */
     int32_t no_mmap;           /* 1 = read the file into memory instead of mapping it; -1 = map it even when every
                                 * user may write to it: see section 11 */
-    int32_t preload; /* 1 = read the mapped weights of layers on the CPU before the call returns (progress tells
-                                * how far it is), so that no eval waits for the disk or for first touches; 2 = and lock
-                                * the file in memory: MEMORY when the system does not allow that, UNSUPPORTED when it is
-                                * not mapped */
-    int32_t mtp; /* 1 = load the blocks behind the layers that predict further tokens (multi-token prediction), for
-                  * infer_generate_params.mtp: UNSUPPORTED when the file has none, or some that are not supported */
+    int32_t preload; /* 1 = read the mapped weights of layers on the CPU before the call returns (with progress), so
+                      * that no eval waits for the disk or for page faults; 2 = also lock the file in memory: MEMORY
+                      * when the system does not allow that, UNSUPPORTED when it is not mapped */
+    int32_t mtp; /* 1 = load the multi-token prediction blocks that follow the layers, for infer_generate_params.mtp:
+                  * UNSUPPORTED when the file has none, or some that are not supported */
     int32_t vocab_only;        /* 1 = metadata, tensors by name and text only; sessions are refused */
     int32_t allow_default_pre; /* 1 = a vocabulary without a known pre-tokenizer uses "default", with a warning */
     int32_t allow_unknown;     /* 1 = ignore keys and tensors that the library does not recognise, with a warning for
@@ -220,11 +220,11 @@ enum {
 /* How the hidden states of a text's tokens become one vector. */
 typedef enum infer_pooling {
     INFER_POOL_DEFAULT, /* as the file says; else mean for encoders, last for other models */
-    INFER_POOL_NONE,    /* they do not: a vector for each token */
+    INFER_POOL_NONE,    /* no pooling: a vector for each token */
     INFER_POOL_MEAN,
     INFER_POOL_FIRST,
     INFER_POOL_LAST,
-    INFER_POOL_RANK     /* scores of the file's classifier: one for each label */
+    INFER_POOL_RANK     /* scores of the file's classifier, one for each label */
 } infer_pooling;
 
 /* One session's share of a pass: either n tokens or n rows of embeddings (n x width floats). */
@@ -247,7 +247,7 @@ typedef struct infer_model_info {
     int32_t computes;       /* 1 = sessions can be created; 0 = metadata, tensors and text only */
     int32_t embedding_only; /* 1 = an encoder: it has no logits, and an eval is a whole text from position 0 */
     infer_pooling pooling;  /* of texts, where the caller asks for none; DEFAULT when it does not compute */
-    int32_t embedding, labels; /* width of pooled vectors; labels of a classifier, 0 = there is none */
+    int32_t embedding, labels; /* width of pooled vectors; labels of a classifier, 0 = none */
     infer_token decoder_start; /* of models with an encoder and a decoder: see infer_session_encode; -1 for others */
     int32_t masked;         /* 1 = it fills in masked tokens (infer_session_fill) and does not generate */
 } infer_model_info;
@@ -274,17 +274,17 @@ typedef struct infer_memory {
                     * its cells: see section 11 */
 } infer_memory;
 
-/* How far a session is saved by infer_session_save_more. Zeros = nothing is yet. */
+/* How much of a session infer_session_save_more has saved. Zeros = nothing yet. */
 typedef struct infer_session_mark {
-    uint64_t bytes; /* that have been written, or loaded: the next record belongs behind so many */
-    uint64_t left;  /* infer_session_load_more: bytes behind them that are no whole record and were not loaded */
+    uint64_t bytes; /* written or loaded so far: the next record belongs at this offset */
+    uint64_t left;  /* infer_session_load_more: bytes after them that are not a complete record and were not loaded */
     uint64_t sum;   /* the library's own */
 } infer_session_mark;
 
 typedef struct infer_stats {
     uint64_t prompt_tokens, new_tokens; /* tokens evaluated in steps of more than one token / of one token, or drafted
                                          * and chosen */
-    uint64_t reevaluated;               /* tokens recomputed because a rewind went behind the kept window */
+    uint64_t reevaluated;               /* tokens recomputed because a rewind went back beyond the kept window */
     double prompt_seconds, new_seconds;
     uint64_t bytes_up, bytes_down, launches, syncs; /* device traffic of the last eval; 0 on CPU */
     uint64_t weight_bytes;                          /* bytes of weights that one token reads */

@@ -17,7 +17,7 @@ INFER__COLD_BEGIN
 INFER__COLD_END
 #include "compute/cpu/cpu_exp.h"           /* exp and tanh of 16 floats */
 #include "compute/cpu/cpu_kv.c"            /* keys and values: layout, reading */
-#include "compute/cpu/cpu_flash_direct.c"  /* few pairs: from the cache where it lies */
+#include "compute/cpu/cpu_flash_direct.c"  /* few pairs: directly from the cache */
 #include "compute/cpu/cpu_flash.c"         /* tiles of scores and of weighted sums, softmax */
 #include "compute/cpu/cpu_kernels.c"
 #include "compute/cpu/cpu_weights.c"       /* weights as float32; how work goes to the pool */

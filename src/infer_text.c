@@ -119,7 +119,7 @@ INFER__COLD_BEGIN
 #include "text/chat/chat_call.c"        /* bodies of calls */
 #include "text/chat/chat_parse.c"       /* a reply as it streams */
 #include "text/chat/chat_message.c"     /* messages and tools from structs */
-#include "text/chat/chat_prompt.c"      /* a conversation as a template wants it */
+#include "text/chat/chat_prompt.c"      /* a conversation as a template expects it */
 #include "text/chat/chat_structure.c"   /* which tokens of it are marks */
 INFER__COLD_END
 #endif

@@ -3,6 +3,7 @@
 
   python3 tests/all.py GROUP...      groups: check test gpu san cross fuzz examples cli kernels; or a part: metal, faces, sources, ...
 
+DEEP=1 (`make deep`): what takes hours in all: every kernel in every language, with all shapes on every double, under every sanitizer.
 A step passes when it exits with 0; steps that print "N passed, N failed" count as that many. The totals end the output and
 go to build/totals/GROUP. INFER_TEST_DATA names large reference data; without it the tests that need it are skipped by name.
 """
@@ -21,6 +22,7 @@ LIBS = ["-lm", "-lpthread"] + (["-ldl"] if sys.platform.startswith("linux") else
 MODEL = "tests/data/models/stories260K.F32.gguf"
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 COUNTS = re.compile(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?")
+DEEP = os.environ.get("DEEP") == "1"
 CLANG = next((c for c in ("clang-19", "clang-18", "clang-16", "clang", "clang-14") if shutil.which(c)), None)
 
 
@@ -145,7 +147,8 @@ def group_check(t):
 
 def group_test(t):
     """infer.h, which is what src/ gives (sources checks that): the tests on src/ are those of `make check` and `make san`."""
-    together(t, lambda t: t.step("tests on infer.h", ["build/check-h"]), group_cli,
+    together(t, lambda t: t.step("tests on infer.h", ["build/check-h"], env={} if DEEP else {"CHECK_WITHOUT": "gpu_ops"}), group_cli,
+             *[lambda t: t.step("GPU kernels, some shapes", ["build/check-h", "gpu_ops"], env={"CHECK_EMULATED": "1"})] * (not DEEP),
              lambda t: t.step("compile", [PY, "tests/compile/run.py", "--native"]), builds, group_examples, cuda_story, without_gpus, sources)
 
 
@@ -205,13 +208,16 @@ def oclgrind(t, name, suites, but=None, written=True):
 # Tests of kernels that oclgrind runs, in parts that take some minutes each: name, tests, those of them that another part has, and whether
 # memory that is read has to be written before: oclgrind 21.10 is wrong about that for what attention leaves between two launches.
 # "halves" is of tensor cores and "moe_whole" of a kernel of CUDA's, which OpenCL has none of.
-OCLGRIND = (("kernels", "gpu_ops", "attention,halves,ops_check,moe_whole"), ("the check of devices", "gpu_ops_check", None, False),
-            ("attention of each cache type", "gpu_ops_attention_types", None, False), ("attention", "gpu_ops_attention", "attention_types,halves", False))
+OCLGRIND = ((("kernels", "gpu_ops", "attention,halves,ops_check,moe_whole"), ("the check of devices", "gpu_ops_check", None, False),
+             ("attention of each cache type", "gpu_ops_attention_types", None, False),
+             ("attention", "gpu_ops_attention", "attention_types,halves", False)) if DEEP else
+            (("kernels", "gpu_ops", "attention,halves,ops_check,moe_whole,matmul_types,moe_matmul,moe_rounded,ops_rounded,ops_wkv,ops_step,compress,ops_index"),
+             ("attention", "gpu_ops_attention", "attention_types,halves,contexts,lists", False)))
 
 
-# The kernels are one text: `make test` runs all shapes on OpenCL, and `make gpu` on one CUDA device, where there are kernels of its own;
-# SHAPES=all runs them on every double.
-FEW_SHAPES = {} if os.environ.get("SHAPES") == "all" else {"CHECK_EMULATED": "1"}
+# The kernels are one text: `make gpu` runs all shapes on one CUDA device, where there are kernels of its own, and `make deep` on every
+# double and on OpenCL.
+FEW_SHAPES = {} if DEEP else {"CHECK_EMULATED": "1"}
 
 
 # Whole models on the doubles: one row per kind of machinery, what a model's life is made of, and wrong kernels, which are not taken.
@@ -380,14 +386,15 @@ def group_cli(t):
 
 def group_san(t):
     """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer, MemorySanitizer and valgrind, the GPU kernels under oclgrind."""
-    tsan = {"TSAN_OPTIONS": "halt_on_error=1", "CHECK_EMULATED": "1", "CHECK_WITHOUT": TEXTS + "," + ONE_THREAD}
+    tsan = {"TSAN_OPTIONS": "halt_on_error=1", "CHECK_EMULATED": "1", "CHECK_WITHOUT": ",".join([TEXTS, ONE_THREAD] + [KERNEL_MATHS, NO_RACES] * (not DEEP))}
     asan = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
     # POCL leaks what LLVM compiles for it, which LeakSanitizer reports: let its cache have all kernels first
     if os.path.exists("/etc/OpenCL/vendors/pocl.icd") and not os.path.isdir("build/cache/pocl"):
         t.step("POCL compiles the kernels", ["build/check", "gpu"])
     together(t, lambda t: t.step("TSan", ["build/check-tsan"], env=tsan),
              *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
-             lambda t: t.step("ASan and UBSan, GPUs", ["build/check-asan", "gpu"], env=dict(asan, CHECK_EMULATED="1")),
+             lambda t: t.step("ASan and UBSan, GPUs", ["build/check-asan", "gpu"],
+                              env=dict(asan, CHECK_EMULATED="1", **({} if DEEP else {"CHECK_WITHOUT": KERNEL_MATHS}))),
              lambda t: t.step("ASan and UBSan", ["build/check-asan"], env=dict(asan, CHECK_WITHOUT="gpu")))
 
 
@@ -420,18 +427,28 @@ TEXTS = ("grammar_masks_large,grammar_hostile,kinds_hostile,pretokenizer_hostile
          "arch_llama4-chunk,constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,hostile_keys_all_rows,hostile_streams,generate_stop_strings,generate_memory,host_signal_storm")
 
 
-# Minutes of arithmetic and threads that no order of bytes changes.
-ANY_ORDER = ("cache_threads,cache_window,attention_cases,attention_levels,hostile_windows,hostile_numbers,fill_schedule,arch_deepseek4-topk,arch_deepseek2-yarn,"
-             "attention_splits,adapters_every_matrix,arch_hf/gemma3n_c,arch_baichuan-13b,queue_same,queue_adapters,queue_life,queue_threads,slices_queue,draft_same,draft_distribution")
+# Minutes of logic above the kernels, which is the same everywhere, and of arithmetic and threads that no order of bytes changes.
+LOGIC = ("draft,nextn,adapters_every_matrix,adapters_references,adapters_merge_types,queue_same,queue_adapters,queue_life,queue_threads,slices_queue,"
+         "hostile_extremes,hostile_keys,hostile_windows,hostile_numbers,cells_snapshots,fill_schedule")
+ANY_ORDER = ("cache_threads,cache_window,cache_fork,attention_cases,attention_levels,attention_splits,attention_ranges,arch_deepseek4-topk,arch_deepseek2-yarn,"
+             "arch_hf/gemma3n_c,arch_baichuan-13b,arch_step35,arch_phi3-longrope,arch_deepseek2-lite,int8_dots,float_levels,float_panels,vocab_cost,jinja_limits")
 
 
 # What OpenCL computes under Wine is computed by the same library as here; its driver and the life of a model are what may differ.
-KERNELS = "gpu_ops_,gpu_arch,gpu_places,gpu_model_cache,gpu_model_faults,gpu_model_rounded"
+KERNELS = "gpu_ops_,gpu_arch,gpu_places,gpu_upload,gpu_model_cache,gpu_model_faults,gpu_model_rounded"
 
 
 # Tests that start no thread, or only those of OpenCL: ThreadSanitizer has nothing to see in them, and makes each of them fifteen times as slow.
-ONE_THREAD = ("test_hostile_keys,gpu_places_pieces,gpu_places_faults,gpu_places_oom,gpu_model_oom,gpu_model_faults,gpu_verdict,gpu_check_covers,gpu_check_wrong,gpu_cuda_modules,gpu_special,gpu_ptx,gpu_text,gpu_verdict_hostile,test_chat_replies,"
+ONE_THREAD = ("test_hostile_keys,gpu_upload_faults,gpu_upload_slices,gpu_places_faults,gpu_places_oom,gpu_model_oom,gpu_model_faults,gpu_verdict,gpu_check_covers,gpu_check_wrong,gpu_cuda_modules,gpu_special,gpu_ptx,gpu_text,gpu_verdict_hostile,test_chat_replies,"
               "int8_dots,int8_quantise,int8_unpack,gpu_arch_,gpu_model_quants,test_tokenizer,test_vocab,test_ugm,test_kinds,test_pretokenizer,test_gguf,test_jinja,test_json,test_schema,test_grammar,test_sampler")
+
+
+# What OpenCL computes, and POCL compiles without the sanitizers: so they see nothing of it.
+KERNEL_MATHS = "gpu_ops_matmul_types,gpu_ops_moe_matmul,gpu_ops_attention_types,gpu_ops_attention_halves,gpu_model_models/TinyStories"
+
+
+# One thread at a time in long tests whose parts have short ones.
+NO_RACES = "gpu_ops,gpu_model_models,test_loading,embed_odd_texts,nextn_chain_singles"
 
 
 def group_cross(t):
@@ -447,11 +464,12 @@ def group_cross(t):
             t.skip("tests on " + name, "%s is not installed" % " and ".join(missing))
             return
         exe = "build/check-%s.exe" % name
-        if t.step("compile for " + name, [cc, "-std=gnu99", "-O2", "-g", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c", "-o", exe] + flags):
-            t.step("tests on " + name, run + [exe], env=dict(env, CHECK_WITHOUT=but) if run else None)
-    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"], TEXTS + "," + ANY_ORDER),
-               ("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"]),
-               ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, []),
+        if t.step("compile for " + name, [cc, "-std=gnu99", "-O2" if run[:1] != [wine] and run else "-O1", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c",
+                                             "-o", exe] + flags):
+            t.step("tests on " + name, run + [exe], env=dict(env if run or not DEEP else {}, CHECK_WITHOUT=but))
+    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"], ",".join([TEXTS, LOGIC, ANY_ORDER])),
+               ("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"], TEXTS + ("" if DEEP else "," + LOGIC)),
+               ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, [], "" if DEEP else LOGIC),
                ("Windows", "x86_64-w64-mingw32-gcc", ["-lm"], [wine], TEXTS + "," + KERNELS)]
     groups = [lambda t, s=s: system(t, *s) for s in systems if os.environ.get("ONLY", s[0]) == s[0]]
     groups += [lambda t: t.step("compile for other systems", [PY, "tests/compile/run.py", "--cross"])] * ("ONLY" not in os.environ)
@@ -461,9 +479,10 @@ def group_cross(t):
 
 
 # The suites of the CPU's arithmetic alone, on CPUs with fewer or other instructions: an instruction that a level must not
-# use ends the program. name, compiler and flags, programs to run it with (a name and a command each)
+# use ends the program. name, compiler and flags, programs to run it with (a name and a command each). What follows the first of a row
+# differs from it in integer products; DEEP=1 runs all there too.
 CPUS = (
-    ("x86-64", [CC, "-static"], [("Nehalem", ["qemu-x86_64", "-cpu", "Nehalem"]), ("Haswell", ["qemu-x86_64", "-cpu", "Haswell"]),
+    ("x86-64", [CC, "-static"], [("Haswell", ["qemu-x86_64", "-cpu", "Haswell"]), ("Nehalem", ["qemu-x86_64", "-cpu", "Nehalem"]),
                                  ("SSE2 only", ["qemu-x86_64", "-cpu", "qemu64"])]),
     ("ARM", ["aarch64-linux-gnu-gcc", "-static"], [("NEON", ["qemu-aarch64", "-cpu", "cortex-a57"]),
                                                    ("dotprod", ["qemu-aarch64", "-cpu", "neoverse-n1"]),
@@ -487,7 +506,8 @@ def arithmetic_elsewhere(t, name, cc, runs):
              "-DCHECK_SUITE=suite_cpu", "-Itests", "tests/check.c", "-o", exe, "-lm"]
     if t.step("compile the arithmetic for " + name, [cc[0]] + flags + cc[1:] + ([] if "wasm" in cc[1] else ["-lpthread"])):
         for cpu, run in runs:
-            t.step("arithmetic on %s, %s" % (name, cpu), run + [exe], env={"CHECK_EMULATED": "1"})
+            but = {} if DEEP or run is runs[0][1] else {"CHECK_WITHOUT": "attention,float_levels"}
+            t.step("arithmetic on %s, %s" % (name, cpu), run + [exe], env=dict(but, CHECK_EMULATED="1"))
 
 
 def amx_twin(t):
@@ -499,30 +519,39 @@ def amx_twin(t):
         t.step("arithmetic with tiles in C", [exe])
 
 
-def fuzz_build(t, path, name):
+def fuzz_build(t, path, exe):
     """libFuzzer where clang has it, else our own driver (random changes to the seeds)."""
-    exe = "build/fuzz/" + name
     flags = ["-g", "-O1", "-DINFER_QUIET", "-DINFER_ASSERT(x)=((x)?(void)0:abort())", "-I.", "-Itests", "-fno-sanitize-recover=all"]
     if CLANG and subprocess.run([CLANG, "-fsanitize=fuzzer,address,undefined"] + flags + [path, "-o", exe] + LIBS,
                                 capture_output=True).returncode == 0:
-        return exe, "libFuzzer"
+        return "libFuzzer"
     ok = t.step("compile " + path, [CC, "-fsanitize=address,undefined"] + flags + [path, "tests/fuzz/driver.c", "-o", exe] + LIBS)
-    return (exe if ok else None), "own driver"
+    return "own driver" if ok else None
 
 
 def group_fuzz(t):
     seconds = int(float(os.environ.get("MINUTES", "1")) * 60)
+    with open("tests/fuzz/together.c", encoding="utf-8") as f: # targets that one program has
+        shared = re.findall(r'#include "fuzz_(\w+)\.c"', f.read())
+    names = [os.path.basename(p)[5:-2] for p in sorted(glob.glob("tests/fuzz/fuzz_*.c"))]
 
-    def fuzz(t, path):
-        name = os.path.splitext(os.path.basename(path))[0][5:]
+    def one(name):
+        return lambda t: fuzz(t, name, fuzz_build(t, "tests/fuzz/fuzz_%s.c" % name, "build/fuzz/" + name))
+
+    def in_one(t):
+        how = fuzz_build(t, "tests/fuzz/together.c", "build/fuzz/together")
+        for name in shared if how else ():
+            shutil.copy("build/fuzz/together", "build/fuzz/" + name)
+            fuzz(t, name, how)
+
+    def fuzz(t, name, how):
         found, seeds = "build/fuzz/found_%s" % name, "tests/fuzz/corpus_%s" % name
         os.makedirs(found, exist_ok=True)
-        exe, how = fuzz_build(t, path, name)
-        if exe:
+        if how:
             t.step("fuzz %s for %d s (%s)" % (name, seconds, how),
-                   [exe, "-max_total_time=%d" % seconds, "-rss_limit_mb=2048", "-malloc_limit_mb=1024", "-timeout=20", "-print_final_stats=1",
+                   ["build/fuzz/" + name, "-max_total_time=%d" % seconds, "-rss_limit_mb=2048", "-malloc_limit_mb=1024", "-timeout=20", "-print_final_stats=1",
                     "-verbosity=0", "-artifact_prefix=build/fuzz/%s-" % name, found] + ([seeds] if os.path.isdir(seeds) else []))
-    together(t, *(lambda t, p=p: fuzz(t, p) for p in sorted(glob.glob("tests/fuzz/fuzz_*.c"))))
+    together(t, one("arch"), in_one, *(one(name) for name in names if name not in shared + ["arch"]))
 
 
 def main():

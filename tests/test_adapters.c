@@ -525,7 +525,7 @@ static infer_context *adapter_context(infer_model *m, int32_t threads, int32_t b
     return c;
 }
 
-/* Looking at steps keeps neighbours apart: what adapters add is an op of its own then. */
+/* Looking at steps unfuses ops: what adapters add is then an op of its own. */
 static void adapter_look(void *user, int layer, const char *step, const float *x, size_t rows, size_t cols) {
     (void)user; (void)layer; (void)step; (void)x; (void)rows; (void)cols;
 }

@@ -57,7 +57,7 @@ static void test_gpu_cuda_nothing(void) {
     }
     fakecu_reset(0);
     cud_list_make();
-    CHECK_STR(cud_list.why_not, "CUDA is there, but no device");
+    CHECK_STR(cud_list.why_not, "CUDA was found, but no device");
     fakecu_reset(1);
     fakecu.version = INFER__PTX_CUDA - 1000;
     cud_list_make();
@@ -212,7 +212,7 @@ static void test_gpu_cuda_story(void) {
     cud_end();
     cud_begin(0);
     CHECK(cud->open(&device, &mem, 0, &err) == INFER_ERR_DEVICE && !device);
-    CHECK_HAS(err.message, "no CUDA device: CUDA is there, but no device");
+    CHECK_HAS(err.message, "no CUDA device: CUDA was found, but no device");
     cud_end();
 }
 

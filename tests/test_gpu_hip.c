@@ -423,13 +423,13 @@ static void test_gpu_hip_nothing(void) {
     hf_reset();
     hf.code = 100;
     hf_list_make();
-    CHECK_STR(hf_list.why_not, "HIP is there, but no device");
+    CHECK_STR(hf_list.why_not, "HIP was found, but no device");
     hf.code = 0;
     hf_list_make();
-    CHECK_STR(hf_list.why_not, "HIP is there, but no device");
+    CHECK_STR(hf_list.why_not, "HIP was found, but no device");
     hf.n = -3;
     hf_list_make();
-    CHECK_STR(hf_list.why_not, "HIP is there, but no device");
+    CHECK_STR(hf_list.why_not, "HIP was found, but no device");
     hf.code = 719;
     hf_list_make();
     CHECK_STR(hf_list.why_not, "hipGetDeviceCount failed: hipErrorLaunchFailure (719)");

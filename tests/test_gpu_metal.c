@@ -74,10 +74,10 @@ static void test_metal_devices(void) {
     CHECK_STR(d.why_not, "macOS 10.15 or iOS 13 is needed");
     metal_start("u", "nodevice");
     CHECK(infer__metal_driver.devices(&why) == 0);
-    CHECK_STR(why, "Metal is there, but no device");
+    CHECK_STR(why, "Metal was found, but no device");
     metal_start("", "");
     CHECK(infer__metal_driver.devices(&why) == 0);
-    CHECK_STR(why, "Metal is there, but no device");
+    CHECK_STR(why, "Metal was found, but no device");
     metal_start("uuuuuuuuuuuuuuuuuuuuu", "");
     CHECK(infer__metal_driver.devices(NULL) == 16);
     metal_start("u", "");

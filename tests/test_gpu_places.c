@@ -745,6 +745,7 @@ static void test_gpu_places_buffers(void) {
     infer__driver small_buffers = fake_opencl;
     const infer__driver *apis[2];
     infer_model_params p;
+    infer__upload *upload = NULL;
     infer_model *m;
     infer_error e;
     PLACES_MAPPED();
@@ -765,7 +766,7 @@ static void test_gpu_places_buffers(void) {
         memset(&e, 0, sizeof e);
         CHECK(infer__place_choose(m, &e) == INFER_OK || places_most < 131072); /* the embedding's bytes */
         if (m->device_layers == 5) {
-            CHECK(infer__place_upload(m, &e) == INFER_OK && fake.used[0] == used);
+            CHECK(infer__place_upload(m, &upload, NULL, &e) == INFER_OK && fake.used[0] == used);
             CHECK(m->layers[0].weights.n >= (places_most < 100000 ? 3 : 1));
         } else {
             CHECK_HAS(e.message, "no layer fits");
@@ -773,147 +774,9 @@ static void test_gpu_places_buffers(void) {
             m->params.gpu_layers = 5;
             infer__error_clear(&e);
             CHECK(infer__place_choose(m, &e) == INFER_OK);
-            CHECK(infer__place_upload(m, &e) == INFER_ERR_MEMORY);
+            CHECK(infer__place_upload(m, &upload, NULL, &e) == INFER_ERR_MEMORY);
             CHECK_HAS(e.message, "the largest buffer of One");
         }
-        places_fake_close(m);
-    }
-}
-
-/* ---- sending ----------------------------------------------------------------------------------------------------- */
-
-/* The weights once more, in pieces of so many bytes, with or without a thread. */
-static infer_result places_send(infer_model *m, uint64_t piece, int with_thread, infer_error *e) {
-    infer__upload u;
-    infer_result r;
-    uint64_t floats;
-    infer__place_drop(m);
-    memset(&u, 0, sizeof u);
-    infer__error_clear(e);
-    u.m = m;
-    u.piece = piece;
-    u.failed = u.layer = -1;
-    floats = infer__upload_count(m, &u.max_jobs);
-    u.jobs = (infer__upload_job *)calloc((size_t)u.max_jobs, sizeof *u.jobs);
-    u.stage = u.next = (float *)calloc((size_t)floats + 1, sizeof *u.stage);
-    r = infer__upload_plan(&u, e);
-    CHECK((uint64_t)(u.next - u.stage) <= floats);
-    if (!r) r = infer__upload_run(&u, with_thread, e);
-    free(u.jobs);
-    free(u.stage);
-    return r;
-}
-
-static struct { float last; int calls, cancel_at, backwards; } places_seen;
-static int places_progress(void *user, float done) {
-    (void)user;
-    if (done < places_seen.last) places_seen.backwards++;
-    places_seen.last = done;
-    return ++places_seen.calls == places_seen.cancel_at;
-}
-
-/* In pieces, on a thread and without: the same weights, and the progress that was made; cancelled between pieces. */
-static void test_gpu_places_pieces(void) {
-    static const float halves[2] = {1, 1};
-    static const uint64_t pieces[] = {1000, 70000, 1 << 30};
-    const char *path = check_data("models/stories260K.F32.gguf");
-    infer_model *m, *cpu;
-    infer_token ids[20];
-    infer_error e;
-    size_t i;
-    int with_thread, j;
-    PLACES_MAPPED();
-    GPU_NEEDED();
-    check_live = check_fail_at = 0;
-    for (j = 0; j < 20; j++) ids[j] = 5 + j * 11;
-    m = places_open(path, 2, halves, 5);
-    cpu = gpu_open(path, INFER_CPU, 0);
-    for (i = 0; i < sizeof pieces / sizeof *pieces && m && cpu; i++)
-        for (with_thread = 0; with_thread < 2; with_thread++) {
-            infer_session *s = NULL, *want = NULL;
-            infer_session_params p;
-            memset(&p, 0, sizeof p);
-            p.context = 64;
-            memset(&places_seen, 0, sizeof places_seen);
-            m->params.progress = places_progress;
-            CHECK(places_send(m, pieces[i], with_thread, &e) == INFER_OK);
-            CHECK(places_seen.backwards == 0 && places_seen.last <= 1 && places_seen.calls > (with_thread ? -1 : 0));
-            if (pieces[i] == 1000 && !with_thread) CHECK(places_seen.calls > 200 && places_seen.last > 0.99f);
-            CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
-            CHECK(infer_session_create(&want, cpu, &p, &e) == INFER_OK);
-            CHECK(infer_session_eval(s, ids, 20) == INFER_OK && infer_session_eval(want, ids, 20) == INFER_OK);
-            gpu_close_to("sent again", infer_session_logits(s, -1), infer_session_logits(want, -1),
-                         (size_t)m->hp.n_vocab);
-            infer_session_destroy(s);
-            infer_session_destroy(want);
-            memset(&places_seen, 0, sizeof places_seen);
-            places_seen.cancel_at = 1;
-            CHECK(places_send(m, pieces[i], with_thread, &e) == INFER_CANCELLED || (with_thread && i > 0));
-            if (!with_thread) CHECK_HAS(e.message, "cancelled while uploading layer");
-            CHECK(places_seen.calls <= 1);
-            m->params.progress = NULL;
-        }
-    CHECK(infer_model_close(m) == INFER_OK);
-    CHECK(infer_model_close(cpu) == INFER_OK);
-    CHECK(check_live == 0);
-}
-
-/* Every call of the API fails once while pieces are sent. */
-static void test_gpu_places_pieces_faults(void) {
-    infer_model_params p;
-    long i, n = 1;
-    PLACES_MAPPED();
-    memset(&p, 0, sizeof p);
-    p.backend = INFER_OPENCL;
-    for (i = 0; i <= n && check_bad < 5; i++) {
-        infer_model *m;
-        infer_error e;
-        infer_result r;
-        fake_reset(0);
-        places_device("One", 1 << 30);
-        m = places_fake(&p, INFER_OK, &e);
-        if (!m) return;
-        infer__place_drop(m);
-        fake.calls = 0;
-        fake.fail_at = i;
-        r = places_send(m, 5000, 0, &e);
-        if (i == 0) n = fake.calls;
-        CHECK((r != INFER_OK) == (i > 0) && fake.n_pending == 0);
-        if (i > 0) CHECK_HAS(e.message, ": error -");
-        fake.fail_at = 0;
-        places_fake_close(m);
-    }
-    CHECK(n > 300);
-}
-
-/* A file that was read, not mapped: what devices hold is not held here as well; text and tensors are still there. */
-static void test_gpu_places_forget(void) {
-    infer_model_params p;
-    int32_t layers;
-    memset(&p, 0, sizeof p);
-    p.backend = INFER_OPENCL;
-    p.no_mmap = 1;
-    for (layers = -1; layers <= 5; layers += 3) { /* none, two, all */
-        infer_model *m;
-        infer_error e;
-        infer_memory memory;
-        float row[64];
-        int32_t i;
-        uint64_t owned = 0;
-        fake_reset(0);
-        places_device("One", 1 << 30);
-        p.gpu_layers = layers;
-        m = places_fake(&p, INFER_OK, &e);
-        if (!m) return;
-        for (i = 0; i < m->gguf.n_tensors; i++)
-            if (m->gguf.tensors[i].owned) owned += m->gguf.tensors[i].bytes;
-        CHECK(infer_model_memory(m, NULL, &memory, &e) == INFER_OK);
-        CHECK(memory.weights == owned && (owned < m->gguf.tensor_bytes) == (layers > 0));
-        CHECK((owned == 0) == (layers == 5));
-        CHECK(layers != 2 || owned > m->gguf.tensor_bytes / 2); /* three layers and the head */
-        CHECK((m->layers[1].w[INFER__W_ATTN_Q].data == NULL) == (layers > 0));
-        CHECK((m->layers[4].w[INFER__W_ATTN_Q].data == NULL) == (layers == 5));
-        CHECK(infer_tensor_read(m, "blk.0.attn_q.weight", 1, 1, row, &e) == INFER_OK && row[0] != 0);
         places_fake_close(m);
     }
 }
@@ -941,7 +804,4 @@ static void suite_gpu_places(void) {
     RUN(test_gpu_places_fit_context);
     RUN(test_gpu_places_fewer);
     RUN(test_gpu_places_buffers);
-    RUN_DEVICE(test_gpu_places_pieces);
-    RUN(test_gpu_places_pieces_faults);
-    RUN(test_gpu_places_forget);
 }

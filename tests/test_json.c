@@ -51,8 +51,8 @@ static void test_json_refused(void) {
     static const char *const bad[][2] = {
         { "", "line 1 column 1: the text ends" }, { "[1,]", "value is expected" }, { "[1\n 2]", "line 2 column 2: ',' or ']'" },
         { "{\"a\" 1}", "':'" }, { "{a:1}", "name in quotes" }, { "{\"a\":1,}", "name in quotes" }, { "\"a", "no end" }, { "\"a\\", "no end" },
-        { "\"\\x\"", "escape" }, { "\"\\u12g4\"", "escape" }, { "\"\t\"", "control" }, { "\"\xff\"", "UTF-8" }, { "01", "zero in front" },
-        { "1.", "behind the point" }, { "1e", "exponent" }, { "-", "value" }, { "nul", "value" }, { "1 2", "follows" }, { "NaN", "value" } };
+        { "\"\\x\"", "escape" }, { "\"\\u12g4\"", "escape" }, { "\"\t\"", "control" }, { "\"\xff\"", "UTF-8" }, { "01", "leading zero" },
+        { "1.", "after the point" }, { "1e", "exponent" }, { "-", "value" }, { "nul", "value" }, { "1 2", "follows" }, { "NaN", "value" } };
     size_t i;
     char deep[600];
     for (i = 0; i < sizeof bad / sizeof bad[0]; i++) js_refused(bad[i][0], strlen(bad[i][0]), bad[i][1]);

@@ -58,7 +58,7 @@ static unsigned char *model_file(const model_change *c, size_t *n) {
 
 static const model_change MODEL_CHANGES[] = {
     { .drop = "general.architecture", .message = "general.architecture" },
-    { .key = "general.architecture", .text = "wizard", .message = "\"wizard\" is not there yet; infer_arch_name" },
+    { .key = "general.architecture", .text = "wizard", .message = "\"wizard\" is not supported; infer_arch_name" },
     { .key = "general.architecture", .text = "wizard", .message = "(infer info --archs)" },
     { .key = "general.architecture", .number = 3, .message = "general.architecture" },
     { .drop = "llama.embedding_length", .message = "llama.embedding_length" },

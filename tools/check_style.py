@@ -173,8 +173,27 @@ def rule_machine(f, archs):
             yield n, '"%s" names a place on one machine: use a path inside the repository, or an environment variable' % m.group(0)
 
 
+# Words that are retired in the sense matched here, and the field's (CONTRIBUTING.md has a glossary). Each pattern means only that.
+RETIRED = [
+    (r'"(?:\\.|[^"\\\n])*\b(?:is|are) not (?:there|supported) yet\b', "not supported"),
+    (r"\bturned (?:page|keys|codes|matrix|column|copy)\b|\b(?:keys|pages?|B|lies?) turned\b", "transposed"),
+    (r"\bfrom place to place\b|\brun at one place\b|\b(?:layers|buffers) of one place\b|\b(?:a|every) place has\b", "device"),
+    (r"\b[Oo]ps? (?:with|and) (?:its |their )?neighbours\b|\bneighbours (?:are run|go along|that its ops)\b|\bneighbours apart\b",
+     "fused, unfused"),
+    (r"\b(?:what|[Hh]ow) x lies\b", "layout, or format"),
+    (r"\bnobody has to have\b", "optional"),
+]
+
+
+def rule_words(f, archs):
+    if f.path not in ("tools/check_style.py", "CHANGELOG.md"):
+        for pattern, word in RETIRED[0 if f.is_c else 1:]:  # the first is about messages
+            for n, m in f.find(pattern, f.text):
+                yield n, '"%s": in this sense the word is: %s' % (m.group(0)[-60:], word)
+
+
 RULES = [rule_layers, rule_length, rule_columns, rule_ascii, rule_comments, rule_opening, rule_calls, rule_os, rule_names,
-         rule_archs, rule_machine]
+         rule_archs, rule_machine, rule_words]
 
 
 def check(f, archs):
@@ -265,9 +284,16 @@ PLANTED = [  # rule, path, text that must be refused
     ("archs", "src/model/x.c", HEAD + 'static int infer__x(const char *s) { return strcmp(s, "llama") == 0; }\n'),
     ("machine", "tools/x.py", 'open("/wo' + 'rk/main/x")\n'),
     ("machine", "tests/x.c", 'fopen("..' + '/shared/x")\n'),
+    ("words", "src/model/x.c", HEAD + 'static const char infer__x[] = "attention that is not causal is not there yet";\n'),
+    ("words", "src/compute/x.c", HEAD + "/* The turned page of a head. */\n"),
+    ("words", "docs/x.md", "The stream goes from place to place.\n"),
+    ("words", "src/compute/x.c", HEAD + "/* The op with its neighbours. */\n"),
+    ("words", "kernels/x.k", HEAD + "/* how x lies in the run */\n"),
+    ("words", "README.md", "A kernel that nobody has to have.\n"),
 ]
 CLEAN = HEAD + '''#include "../base/base.h"
 /* exit( printf( // in a comment, "llama" too */
+/* a key that is not there yet, turned into text; ops in place, in one place; neighbours */
 static const char *const INFER__WORDS[] = { "printf(", "// no" };
 INFER__INLINE int infer__one(void) { return 1; }
 INFER__TARGET("avx2") static void infer__two(float *x,

@@ -1,7 +1,7 @@
-/* adapter_api.c: adapters: opening, closing, which of them contexts and sessions use, and weights that include them. */
+/* adapter_api.c: adapters: opening and closing, choosing those of contexts and sessions, merging them into weights. */
 #include "../model/model.h"
 
-/* The file is parsed in *g when r is INFER_OK. It is closed in any case. */
+/* Finish opening from the parsed file *g (if r is INFER_OK). The file is closed in any case. */
 static infer_result infer__adapter_finish(infer_adapter **out, infer_model *m, infer__gguf *g, infer_result r,
                                           int32_t allow_unknown, infer_error *err) {
     infer_adapter *a;
@@ -20,7 +20,7 @@ static infer_result infer__adapter_finish(infer_adapter **out, infer_model *m, i
         return infer__model_let(m, r);
     }
     infer__atomic_add(&m->adapters, 1);
-    *out = a; /* the model has a user more as long as it is open */
+    *out = a; /* counts as a user of the model while it is open */
     return INFER_OK;
 }
 
@@ -72,7 +72,7 @@ INFER_API infer_result infer_adapter_close(infer_adapter *adapter) {
     return infer__model_let(m, INFER_OK);
 }
 
-/* 1, with the model held and its weights this call's alone, when nobody uses it but adapters. */
+/* 1, with the model and its weights held exclusively by this call, if only adapters use it. */
 static int infer__include_start(infer_model *model, const char *call, infer_error *err) {
     int64_t adapters;
     infer__error_clear(err);

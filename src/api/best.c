@@ -1,16 +1,16 @@
 /* best.c: infer_generate_best: several replies to one prompt, and the likeliest of them.
  *
- * How:   the replies are requests of a queue in the session's own context, which begin with forks of the session: its
- *        passes evaluate a token of each. When cells run out, replies wait for others as requests do.
- * Rules: the session is claimed for the whole call and does not change before all replies have ended, so whatever
- *        fails, it holds the prompt. So are the samplers: the requests need not, and do not, claim them.
+ * How:   the replies are requests of a queue in the session's own context that begin as forks of the session; a pass
+ *        evaluates one token of each. When cells run out, replies wait as requests do.
+ * Rules: session and samplers are claimed for the whole call (so the requests do not claim the samplers), and the
+ *        session does not change until all replies have ended: whatever fails, it holds the prompt.
  * Start: infer__best_run.
  */
 #include "queue.h"
 
 #define INFER__BEST_NONE (-1e30) /* the logprob of a reply without tokens */
 
-/* What a reply's callbacks collect. */
+/* Collected by a reply's callbacks. */
 typedef struct infer__best_part {
     infer__bytes tokens; /* infer_token after infer_token */
     double sum;          /* of their logprobs */
@@ -73,7 +73,7 @@ static infer_result infer__best_check(const infer_session *s, infer_sampler *con
     return INFER_OK;
 }
 
-/* The prompt into the session, its last token by itself: the state in front of it is what replies begin with. */
+/* Evaluate the prompt, its last token separately: replies begin from the state before that token. */
 static infer_result infer__best_prompt(infer__best_run *b, const char *prompt, int32_t *n_prompt) {
     infer_session *s = b->s;
     const int32_t before = s->n;
@@ -151,7 +151,7 @@ static infer_result infer__best_submit(infer__best_run *b, infer_sampler *const 
     return r;
 }
 
-/* All replies, until they have ended. */
+/* Run all replies to their ends. */
 static infer_result infer__best_generate(infer__best_run *b) {
     int32_t i, cancelled = 0;
     infer_result r = INFER_OK;
@@ -172,7 +172,7 @@ static infer_result infer__best_generate(infer__best_run *b) {
     return r;
 }
 
-/* What the requests have, for the caller: one block of memory. */
+/* Copy the requests' results for the caller into one block of memory. */
 static infer_result infer__best_take(infer__best_run *b, int32_t n_prompt, infer_best **out) {
     infer__best_held *held;
     infer_best_reply *replies;
@@ -183,14 +183,14 @@ static infer_result infer__best_take(infer__best_run *b, int32_t n_prompt, infer
     for (i = 0; i < b->n; i++)
         fits &= infer__add_ok(bytes, b->parts[i].tokens.n, &bytes) &&
                 infer__add_ok(bytes, (uint64_t)b->parts[i].request->text.n + 1, &bytes);
-    infer__mem_init(&mem, &b->mem->a, 0); /* of its own: it may outlive the model */
+    infer__mem_init(&mem, &b->mem->a, 0); /* not the model's: it may outlive it */
     held = fits ? (infer__best_held *)infer__calloc(&mem, bytes, 1) : NULL;
     if (!held) return infer__error(&b->s->error, INFER_ERR_MEMORY, "no memory for replies");
     held->mem = mem;
     held->shown.replies = replies = (infer_best_reply *)(void *)(held + 1);
     held->shown.n = b->n;
     at = (char *)(replies + b->n);
-    for (i = 0; i < b->n; i++) { /* tokens first: they want alignment */
+    for (i = 0; i < b->n; i++) { /* tokens first: they need alignment */
         const infer__best_part *part = &b->parts[i];
         memcpy(at, part->tokens.s ? part->tokens.s : "", part->tokens.n);
         replies[i].tokens = (const infer_token *)(const void *)at;
@@ -204,7 +204,7 @@ static infer_result infer__best_take(infer__best_run *b, int32_t n_prompt, infer
     for (i = 0; i < b->n; i++) {
         const infer__bytes *text = &b->parts[i].request->text;
         memcpy(at, text->s ? text->s : "", text->n);
-        replies[i].text = at; /* the zero behind it is there */
+        replies[i].text = at; /* the zero after it is there */
         replies[i].n_text = text->n;
         at += text->n + 1;
     }

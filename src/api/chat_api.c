@@ -1,13 +1,13 @@
 /* chat_api.c: replies and conversations for callers.
  *
  * Owns:  infer_chat_parser (argument checks around chat_parse.c), the choice of a file's template, infer_chat_*.
- * Rules: generation is infer_generate: stop strings, limits and cancelling are its. With INFER_NO_CHAT every call says
- *        that it is left out.
+ * Rules: replies are generated as by infer_generate, with its stop strings, limits and cancelling. With INFER_NO_CHAT
+ *        every call returns UNSUPPORTED.
  * Start: infer_chat.
  */
 #include "../model/model.h"
 
-/* A conversation that is to be answered. */
+/* A conversation to be answered. */
 typedef struct infer__chat_turn {
     infer_chat_parser *parser;
     infer_token *ids; /* n: to be freed */
@@ -20,7 +20,7 @@ typedef struct infer__chat_turn {
     infer_result r; /* of reading */
 } infer__chat_turn;
 
-/* chat_full.c: as infer__chat_begin, of a conversation that fits into `positions`, with room for a reply. */
+/* chat_full.c: infer__chat_begin for a conversation made to fit into `positions` with room for a reply. */
 static infer_result infer__chat_fit(infer_model *model, const infer_chat_params *params, int32_t positions,
                                     int32_t max_tokens, infer__chat_turn *turn, infer_error *err);
 
@@ -43,7 +43,7 @@ static int infer__chat_file_template(const infer_model *m, const char *name, inf
     return kv && infer__gguf_str(&m->gguf, key, out, NULL) && out->n > 0;
 }
 
-/* Tools in either form as JSON, which may lie in own; NULL = there are none. */
+/* The tools, given in either form, as JSON (perhaps stored in `own`); NULL = none. */
 static infer_result infer__chat_tools_given(infer__bytes *own, const infer_chat_tool *tools, size_t n, const char *json,
                                             const char **out, infer_error *err) {
     infer_result r;
@@ -146,7 +146,7 @@ INFER_API const char *infer_chat_parser_format(const infer_chat_parser *parser) 
 
 /* ---- conversations from structs ---------------------------------------------------------------------------------- */
 
-/* A caller's conversation in the JSON form alone, which all that follows reads. */
+/* The caller's conversation converted to JSON, the only form used from here on. */
 typedef struct infer__chat_json {
     infer_chat_params p; /* messages and tools are NULL */
     infer__bytes messages, tools;
@@ -265,7 +265,7 @@ static infer_result infer__chat_specials(const infer_model *model, infer__arena 
     return INFER_OK;
 }
 
-/* One more segment of a message behind a rendering; 0 = no memory, and nothing has changed. */
+/* One more segment of a message after a rendering; 0 = no memory, and nothing has changed. */
 static int infer__chat_append(infer__rendered *to, const char *text) {
     const size_t n = strlen(text);
     infer_segment *segments;
@@ -331,7 +331,7 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
     return r;
 }
 
-/* The ids of a rendered conversation, to be freed; at least one. */
+/* The ids of a rendered conversation, to be freed by the caller; room for at least one. */
 static infer_result infer__chat_ids(infer__mem *mem, const infer_model *model, const infer__chat_made *made,
                                     infer_token **out, size_t *count, infer_error *err) {
     const infer__rendered *text = &made->text;
@@ -442,7 +442,7 @@ static int infer__chat_take_text(void *user, const char *text, size_t n) {
     return turn->r != INFER_OK;
 }
 
-/* A parser for what comes behind the conversation. */
+/* A parser for the text that follows the conversation. */
 static infer_result infer__chat_turn_parser(const infer_model *model, const infer_chat_params *p,
                                             const infer__chat_made *made, infer_chat_parser **out, infer_error *err) {
     const infer__rendered *text = &made->text;
@@ -468,7 +468,7 @@ static infer_result infer__chat_turn_parser(const infer_model *model, const infe
     return r;
 }
 
-/* The caller's stop strings, and with ChatML its end. */
+/* The caller's stop strings, plus the end mark of ChatML where it is used. */
 static infer_result infer__chat_stops(infer__mem *mem, int chatml, infer_generate_params *g, const char ***out,
                                       infer_error *err) {
     const char **stops;
@@ -517,7 +517,7 @@ static int32_t infer__chat_take_full(void *user, const infer_token *tokens, int3
     return g->full(g->user, tokens, n, keep, most);
 }
 
-/* The session holds the conversation, and the reply is generated and read. */
+/* Make the session hold the conversation, then generate and parse the reply. */
 static infer_result infer__chat_run_turn(infer_session *s, infer_sampler *sampler, infer_generate_params *g,
                                          infer__chat_turn *turn, infer_generate_info *info) {
     infer__mem *mem = &s->context->model->mem;

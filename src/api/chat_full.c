@@ -1,8 +1,8 @@
-/* chat_full.c: conversations that do not fit: which turns are left out, or what the caller says instead.
+/* chat_full.c: conversations that do not fit: dropping the oldest turns, or asking the caller.
  *
- * How:   messages fall into groups: one of the user with all that follows it up to the next one. System messages belong
- *        to none and stay. The fewest of the oldest groups are left out with which the conversation, rendered and
- *        tokenized as ever, fits; the last group stays. More messages make more tokens, so halving finds how many.
+ * How:   messages form groups: a user message and everything that follows it up to the next one. System messages belong
+ *        to no group and stay. As few of the oldest groups as possible are dropped until the conversation, rendered and
+ *        tokenized as usual, fits; the last group stays. More messages make more tokens, so bisection finds how many.
  * Rules: made-up ids of the reply's calls go on from the calls of the whole conversation, so none comes twice.
  * Start: infer__chat_fit.
  */
@@ -22,7 +22,7 @@ typedef struct infer__chat_fitting {
     infer__bytes text;
 } infer__chat_fitting;
 
-/* Gives back what infer__chat_begin made. */
+/* Free what infer__chat_begin made. */
 static void infer__chat_turn_drop(infer_model *model, infer__chat_turn *turn) {
     infer_chat_parser_destroy(turn->parser);
     infer__free(&model->mem, turn->ids);
@@ -47,7 +47,7 @@ static infer_result infer__chat_group(infer__chat_fitting *f, infer_error *err) 
     return INFER_OK;
 }
 
-/* The turn without the first `drop` groups; *fits: it may have so many tokens. */
+/* The turn without the first `drop` groups; *fits: it is within the limit. */
 static infer_result infer__chat_without(infer__chat_fitting *f, int32_t drop, infer__chat_turn *turn, int *fits,
                                         infer_error *err) {
     infer_result r;
@@ -73,8 +73,8 @@ static infer_result infer__chat_without(infer__chat_fitting *f, int32_t drop, in
     return INFER_OK;
 }
 
-/* `turn` is the whole conversation, which does not fit; it is replaced, or given back after a failure. positions: one
- * that leaves less room than was asked for is better than none. */
+/* `turn` is the whole conversation, which does not fit; it is replaced, or freed after a failure. positions: a
+ * conversation that leaves less room than requested is better than none. */
 static infer_result infer__chat_drop(infer__chat_fitting *f, int32_t positions, infer__chat_turn *turn,
                                      infer_error *err) {
     const int64_t n_calls = turn->n_calls;

@@ -1,13 +1,13 @@
-/* draft.c: speculative decoding: tokens that may come next are evaluated together with the one that was chosen.
+/* draft.c: speculative decoding: guesses of the next tokens are evaluated together with the chosen one.
  *
  * How:   a draft follows a chosen token: what came after the same tokens earlier in the session (lookup), what the
- *        model's own blocks for further tokens predict (further.c), or what a smaller model would write. One pass
- *        evaluates all of it. Each token is then chosen from its own row of logits, as without drafts: where the choice
- *        is what was drafted, it is evaluated already; at the first that is not the rest of the draft is taken back. On
- *        the CPU results do not depend on how tokens are batched, so neither the text nor a sampler's random numbers
+ *        model's own multi-token prediction blocks predict (further.c), or what a smaller model would write. One pass
+ *        evaluates all of it. Each token is then chosen from its own row of logits, as without drafts: while the choice
+ *        equals the draft, the token is already evaluated; at the first mismatch the rest of the draft is rolled back.
+ *        On the CPU results do not depend on how tokens are batched, so neither the text nor a sampler's random numbers
  *        change (arXiv 2211.17192 is about drafts, and changes the sampling).
- * Rules: session.ahead counts evaluated tokens that nobody has chosen yet; whoever reads the session does not see them.
- *        A draft that cannot be made is no error: the next token is evaluated alone.
+ * Rules: session.ahead counts evaluated tokens that have not been chosen yet; readers of the session do not see them.
+ *        Failing to make a draft is not an error: the next token is evaluated by itself.
  * Start: infer__draft_make, infer__draft_judge.
  */
 #include "../model/model.h"
@@ -15,9 +15,9 @@
 enum {
     INFER__DRAFT_TOKENS = 8,  /* at most, where the caller does not say */
     INFER__DRAFT_MOST = 64,
-    INFER__LOOKUP_LEAST = 2,  /* tokens that must be the same before a draft, */
-    INFER__LOOKUP_ENOUGH = 6, /* and beyond which more of them make no difference */
-    INFER__DRAFT_PAUSE = 4    /* tokens without a draft after one of which nothing was chosen */
+    INFER__LOOKUP_LEAST = 2,  /* tokens that must match before a draft is made, */
+    INFER__LOOKUP_ENOUGH = 6, /* longer matches make no difference */
+    INFER__DRAFT_PAUSE = 4    /* tokens to wait after a draft of which nothing was chosen */
 };
 
 enum { INFER__DRAFT_BY_NONE, INFER__DRAFT_BY_BLOCK, INFER__DRAFT_BY_MODEL };
@@ -93,8 +93,8 @@ static void infer__draft_end(infer__drafting *d, infer__mem *mem) { infer__free(
 
 /* ---- drafts ------------------------------------------------------------------------------------------------------ */
 
-/* What followed the longest run of tokens that the n ids end with, the last time that it came; at most `room` of them,
- * to behind ids. */
+/* Find the longest earlier run of tokens equal to the end of the n ids (the latest of equally long ones); append what
+ * followed it, at most `room` tokens. */
 static int32_t infer__draft_lookup(infer_token *ids, int32_t n, int32_t room) {
     int32_t i, k, best = 0, at = 0;
     for (i = n - 2; i >= 0 && best < INFER__LOOKUP_ENOUGH; i--) {
@@ -104,11 +104,11 @@ static int32_t infer__draft_lookup(infer_token *ids, int32_t n, int32_t room) {
         at = i + 1;
     }
     if (best < INFER__LOOKUP_LEAST) return 0;
-    for (k = 0; k < room; k++) ids[n + k] = ids[at + k]; /* it may run into what it makes: a period goes on */
+    for (k = 0; k < room; k++) ids[n + k] = ids[at + k]; /* source and destination may overlap: a period continues */
     return room;
 }
 
-/* What the other model would write, its most likely tokens, behind n ids. INFER_MORE as of infer__session_eval. */
+/* What the other model would write, its most likely tokens, after n ids. INFER_MORE as of infer__session_eval. */
 static infer_result infer__draft_model(infer__drafting *d, const infer_session *s, int32_t n) {
     const infer_model *m = d->by->context->model;
     const int32_t room = INFER__MIN(d->room, d->by->cap - n);
@@ -126,7 +126,7 @@ static infer_result infer__draft_model(infer__drafting *d, const infer_session *
     return INFER_OK;
 }
 
-/* What the session's own tokens say, or who is to be asked. */
+/* Draft from the session's own tokens, or choose who drafts. */
 static void infer__draft_start(infer__drafting *d, const infer_session *s, infer_token token, int32_t room) {
     const int32_t n = s->n;
     int32_t i;
@@ -142,8 +142,8 @@ static void infer__draft_start(infer__drafting *d, const infer_session *s, infer
     if (!d->made) d->going = d->mtp ? INFER__DRAFT_BY_BLOCK : d->by ? INFER__DRAFT_BY_MODEL : INFER__DRAFT_BY_NONE;
 }
 
-/* A draft of at most `room` tokens after the chosen one, which comes after the session's. d->made: how many; *ids: the
- * chosen token and they. INFER_MORE: the session's slice has ended, and the next call goes on. */
+/* Make a draft of at most `room` tokens to follow the chosen one, which follows the session's. d->made: its length;
+ * *ids: the chosen token and the draft. INFER_MORE: the session's slice has ended, and the next call continues. */
 static infer_result infer__draft_make(infer__drafting *d, infer_session *s, infer_token token, int32_t room,
                                       infer_token **ids) {
     if (!d->going) infer__draft_start(d, s, token, room);
@@ -157,11 +157,11 @@ static infer_result infer__draft_make(infer__drafting *d, infer_session *s, infe
     return INFER_OK;
 }
 
-/* So many of the last draft were chosen. */
+/* Learn from the last draft: `chosen` of its tokens were right. */
 static void infer__draft_judge(infer__drafting *d, int32_t chosen) {
     if (!d->made) return;
     if (chosen == d->made) d->now = INFER__MIN(2 * d->now, d->most);
-    else d->now = INFER__MAX(chosen + 1, d->made / 2); /* less than `now` where there are only so many blocks */
+    else d->now = INFER__MAX(chosen + 1, d->made / 2); /* less than `now` where there are fewer blocks */
     d->now = INFER__MIN(INFER__MAX(d->now, 1), d->most);
     if (chosen == 0 && !d->by && !d->mtp) d->pause = INFER__DRAFT_PAUSE;
     d->made = 0;

@@ -1,22 +1,22 @@
-/* embed.c: how many texts become a vector or scores each. The public calls are in embed_api.c.
+/* embed.c: turns many texts into vectors or scores. The public calls are in embed_api.c.
  *
- * How:   a text becomes tokens, those become windows (one, but for long texts that may have several), and windows are
- *        packed into batches of as many rows, sequences and pages as the context has. A window is a step of a session
- *        of the call's own, so that encoders and decoders, and everything that they keep, go the same way as elsewhere.
- * Rules: texts leave in the order in which they came. Nothing is kept after the call. A slice ends between texts, or in
- *        the eval of a batch (INFER_MORE); whatever says so is called again, and goes on.
+ * How:   a text becomes tokens, those become windows (one, except for long texts that may have several), and windows
+ *        are packed into batches of as many rows, sequences and pages as the context has. A window is a step of a
+ *        private session, so that encoders and decoders, with whatever state they have, use the same code as elsewhere.
+ * Rules: results are delivered in the order of the texts. Nothing is kept after the call. A slice ends between texts,
+ *        or during the eval of a batch (INFER_MORE); whatever returned that is called again and continues.
  * Start: infer__embed_next.
  */
 #include "../model/model.h"
 
-/* What is left of the text in text_ids: windows of at most `room` of its tokens from `at` to `end`, each between the
- * first `head` tokens and n_tail from `tail` on. */
+/* The rest of the text in text_ids, to be split into windows: each has at most `room` tokens of `at` to `end`, preceded
+ * by the first `head` tokens and followed by n_tail tokens from `tail` on. */
 typedef struct infer__cut {
     int32_t left, text, head, n_tail, room, type_from; /* left 0 = nothing */
     uint64_t at, end, tail;
 } infer__cut;
 
-/* Tokens of a batch that are evaluated together. */
+/* A window: tokens of a batch that form one sequence. */
 typedef struct infer__window {
     int32_t text, n, type_from;
     int32_t last; /* 1 = of its text */
@@ -43,9 +43,9 @@ typedef struct infer__embedding {
     float *sum, *vector, *scratch; /* hp.n_out or labels; weight: tokens in sum */
     double weight;
     float *out;
-    int32_t next, done;        /* the text that is read next; 1 = all have left */
+    int32_t next, done;        /* the text to read next; 1 = all are delivered */
     infer__cut cut;
-    infer_error why;           /* what text next - 1 met: it leaves when those before it have */
+    infer_error why;           /* the error of text next - 1: delivered after the texts before it */
     int32_t evaluating;        /* a slice has ended in the eval of the batch */
     double until;              /* of this slice, 0 = it has no end */
 } infer__embedding;
@@ -67,7 +67,7 @@ static infer_result infer__embed_memory(int32_t text, infer_error *err) {
 
 /* ---- what leaves ------------------------------------------------------------------------------------------------- */
 
-/* A text is done: its vectors, or the error that it met. */
+/* Deliver a text: its vectors, or its error. */
 static infer_result infer__embed_leave(infer__embedding *e, int32_t text, const float *v, int32_t rows,
                                        const infer_error *why, infer_error *err) {
     infer_error none;
@@ -87,7 +87,7 @@ static float infer__embed_yes(const infer__embedding *e, const infer_session *s)
     return (float)(1 / (1 + exp((double)gap)));
 }
 
-/* A window has been evaluated by session s. */
+/* Take the results of a window that session s has evaluated. */
 static infer_result infer__embed_window(infer__embedding *e, const infer__window *w, infer_session *s,
                                         infer_error *err) {
     const infer_model *m = e->c->model;
@@ -138,7 +138,7 @@ static infer_result infer__embed_steps(infer__embedding *e, infer_error *err) {
         r = infer__session_make(&e->sessions[e->n_sessions], e->c, &sp, err);
         if (r) return r;
         if (e->c->model->hp.n_enc) e->sessions[e->n_sessions]->encodes = INFER__ENCODES_VECTORS;
-        infer__session_claim(e->sessions[e->n_sessions++]); /* of nobody else: it cannot fail */
+        infer__session_claim(e->sessions[e->n_sessions++]); /* unused by others: it cannot fail */
     }
     for (i = 0; i < e->n_windows; i++) {
         memset(&e->steps[i], 0, sizeof *e->steps);
@@ -151,7 +151,7 @@ static infer_result infer__embed_steps(infer__embedding *e, infer_error *err) {
     return INFER_OK;
 }
 
-/* Evaluate the batch; its texts leave. */
+/* Evaluate the batch and deliver its texts. */
 static infer_result infer__embed_flush(infer__embedding *e, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i, done;
@@ -213,7 +213,7 @@ static infer_result infer__embed_add(infer__embedding *e, infer_error *err) {
 
 /* ---- texts as tokens --------------------------------------------------------------------------------------------- */
 
-/* Tokens of a text behind the first `at` of text_ids; *at moves on. */
+/* Tokens of a text after the first `at` of text_ids; *at moves on. */
 static infer_result infer__embed_tokens(infer__embedding *e, int32_t text, const infer_segment *segments, size_t n,
                                         const char *plain, size_t bytes, int32_t flags, uint64_t *at,
                                         infer_error *why) {
@@ -247,7 +247,7 @@ static int infer__embed_chars(infer__embedding *e, uint64_t *used, const char *s
     return 1;
 }
 
-/* A query and a document in a prompt of the file's, or of the caller's: what comes from them is no template. */
+/* A query and a document in the file's or the caller's prompt template; their text is never parsed as template. */
 static infer_result infer__embed_prompt(infer__embedding *e, int32_t text, const char *document, size_t n,
                                         uint64_t *count, infer_error *why) {
     const struct { const char *name, *value; size_t n; } parts[] = {
@@ -279,7 +279,7 @@ static infer_result infer__embed_prompt(infer__embedding *e, int32_t text, const
     return infer__embed_tokens(e, text, segments, k, NULL, 0, 0, count, why);
 }
 
-/* [CLS] query [SEP] document [SEP]; RoBERTa's kin have two separators in between. */
+/* [CLS] query [SEP] document [SEP]; RoBERTa and its relatives have two separators in between. */
 static infer_result infer__embed_pair(infer__embedding *e, int32_t text, const char *document, size_t n,
                                       uint64_t *count, int32_t *type_from, infer_error *why) {
     const infer__tokenizer *t = e->c->model->tokenizer;
@@ -352,7 +352,7 @@ static infer_result infer__embed_read(infer__embedding *e, int32_t i, uint64_t *
     return infer__embed_tokens(e, i, NULL, 0, text, n, INFER_TEXT_ADD_SPECIAL, count, why);
 }
 
-/* Text i, and how it is cut into windows. */
+/* Read text i and decide how it is split into windows. */
 static infer_result infer__embed_text(infer__embedding *e, int32_t i, infer_error *why) {
     const infer_model *m = e->c->model;
     infer__cut *cut = &e->cut;
@@ -389,7 +389,7 @@ static infer_result infer__embed_text(infer__embedding *e, int32_t i, infer_erro
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */
 
-/* What comes next: a window of the text that was read, the error that it met, the next text, the end. */
+/* The next piece of work: a window of the current text, its error, the next text, or the end. */
 static infer_result infer__embed_next(infer__embedding *e, infer_error *err) {
     infer_result r;
     if (e->cut.left) return infer__embed_add(e, err);
@@ -418,7 +418,8 @@ static infer_result infer__embed_run(infer__embedding *e, double until, infer_er
     return r == INFER_OK && !e->done ? INFER_MORE : r;
 }
 
-/* Tokens of a text, at most: its positions, those of the context, and where tokens see each other, a pass. */
+/* Maximum tokens of a text: limited by the model's positions, the context's, and, where tokens attend to each other, a
+ * pass. */
 static int32_t infer__embed_most(const infer_context *c) {
     const infer_model *m = c->model;
     int32_t most = INFER__MIN(c->plan.cells, m->hp.n_ctx);
@@ -446,7 +447,7 @@ static infer_result infer__embed_start(infer__embedding *e, infer_error *err) {
     return INFER_OK;
 }
 
-/* All that it has is given back; an eval that has not ended is given up. The context is claimed. */
+/* Free everything; an unfinished eval is abandoned. The context is claimed. */
 static void infer__embed_stop(infer__embedding *e) {
     infer__mem *mem = &e->c->model->mem;
     int32_t i;

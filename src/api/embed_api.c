@@ -2,7 +2,7 @@
  *
  * Owns:  infer_embedding, the job of all three.
  * Rules: the context is claimed from begin until the job has ended; the model stays open until infer_embed_end, since
- *        the memory is its.
+ *        the memory is counted in it.
  */
 #include "../model/model.h"
 
@@ -37,7 +37,7 @@ INFER_API int32_t infer_embed_width(const infer_model *model, const infer_embed_
     return model && !model->why_code ? infer__embed_wide(model, params ? params : &zero) : 0;
 }
 
-/* What callers may get wrong; e has everything but what follows from it. */
+/* Check the arguments; derived fields of e are not set yet. */
 static infer_result infer__embed_check(infer__embedding *e, const char *call, infer_error *err) {
     const infer_model *m = e->c->model;
     const infer_embed_params *p = e->p;
@@ -68,7 +68,7 @@ static infer_result infer__embed_check(infer__embedding *e, const char *call, in
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */
 
-/* A job that has nothing yet; the model is held. */
+/* A new, empty job; the model is held. */
 static infer_result infer__job_make(infer_embedding **out, infer_context *c, const infer_embed_params *params,
                                     infer_error *err) {
     infer_embedding *x = (infer_embedding *)infer__calloc(&c->model->mem, 1, sizeof *x);
@@ -122,7 +122,7 @@ static void infer__job_probabilities(const infer_embedding *x) {
     }
 }
 
-/* It has ended, and its context is free. */
+/* End the job and release its context. */
 static void infer__job_over(infer_embedding *x, infer_result r) {
     infer__embed_stop(&x->e);
     infer__context_leave(x->e.c);
@@ -164,7 +164,7 @@ INFER_API infer_result infer_embed_end(infer_embedding *embedding) {
     return infer__job_free(x, INFER_OK);
 }
 
-/* All of it at once: what a begin has begun, unless it has failed (r). */
+/* Run a job to its end, unless its begin has failed (r). */
 static infer_result infer__job_all(infer_embedding *x, infer_result r, infer_error *err) {
     if (r != INFER_OK) return r;
     r = infer_embed_step(x, -1, err);
@@ -248,7 +248,7 @@ INFER_API infer_result infer_model_label(const infer_model *model, int32_t label
     return INFER_OK;
 }
 
-/* The token of a word that is one, -1 when it is not. */
+/* The token of a word that is a single token, else -1. */
 static infer_token infer__word_token(const infer_model *m, const char *word) {
     infer_token ids[2];
     size_t count = 0;

@@ -4,7 +4,7 @@
  * The new tokens begin as masks. A step evaluates everything, chooses a token for each mask of the block, and keeps
  * those that are most certain; the next step sees them. Blocks follow each other from left to right.
  * Rules: everything is evaluated in one pass, from the session's position on, and taken back again. The memory is
- *        taken before the first eval. The random order draws from the sampler's generator, or from a seed of its own.
+ *        taken before the first eval. Random order uses the sampler's generator, or its own seed.
  * Start: infer__fill.
  */
 #include "../model/model.h"
@@ -25,7 +25,7 @@ typedef struct infer__filling {
     uint64_t random;
 } infer__filling;
 
-/* How certain the choice is: more is more. All of it from the probabilities without temperature. */
+/* The certainty of a choice (higher = more certain), from probabilities without temperature. */
 static float infer__fill_certain(infer__filling *f, const float *logits, int32_t vocab, infer_token chosen,
                                  int32_t at) {
     float first = INFER__FILL_NEVER, second = INFER__FILL_NEVER;
@@ -49,7 +49,7 @@ static float infer__fill_certain(infer__filling *f, const float *logits, int32_t
     return (float)entropy;
 }
 
-/* Everything at once, and back. */
+/* Evaluate all tokens in one pass, then rewind. */
 static infer_result infer__fill_eval(infer__filling *f, infer_error *e) {
     infer_session *s = f->s;
     infer_step st;
@@ -91,7 +91,7 @@ static infer_result infer__fill_choose(infer__filling *f, int32_t from, int32_t 
     return INFER_OK;
 }
 
-/* Steps are shared out evenly over blocks and masks: the first ones get one more. */
+/* Steps are distributed evenly over blocks and masks; the first ones get one more. */
 static infer_result infer__fill_loop(infer__filling *f, infer_error *e) {
     int32_t block = f->p->block > 0 ? INFER__MIN(f->p->block, f->n) : f->n, blocks = (f->n + block - 1) / block;
     int32_t steps = f->p->steps > 0 ? f->p->steps : f->n, start = f->s->n, b, t, open = f->n;
@@ -118,7 +118,7 @@ static infer_result infer__fill_loop(infer__filling *f, infer_error *e) {
     return r;
 }
 
-/* -1 = there is none. A file without a vocabulary may have the key all the same. */
+/* -1 = none. A file without a vocabulary may have the key all the same. */
 static infer_token infer__fill_mask(const infer_model *m) {
     const infer__kv *kv = infer__gguf_peek(&m->gguf, "tokenizer.ggml.mask_token_id");
     infer_token mask = infer__token_special(m->tokenizer, INFER_SPECIAL_MASK);

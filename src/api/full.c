@@ -1,4 +1,4 @@
-/* full.c: what a generation does when the session is full and the caller says what it shall hold (INFER_FULL_ASK).
+/* full.c: a full session during generation, when the caller chooses what it holds next (INFER_FULL_ASK).
  *
  * Rules: the caller's function runs while the session is claimed and its context is not, so it may evaluate other
  *        sessions of the context, such as one that writes a summary. Its answer is checked before the session changes;
@@ -16,8 +16,8 @@ static infer_result infer__full_check(const infer_generate_params *p, infer_erro
     return INFER_OK;
 }
 
-/* What the session shall hold, so that there is room for `room` tokens: *n tokens at *out, to be freed. CONTEXT_FULL:
- * there cannot be so much, or the caller does not want it. */
+/* Ask the caller what to hold, so that `room` tokens fit: *n tokens at *out, to be freed. CONTEXT_FULL: that is
+ * impossible, or the caller declines. */
 static infer_result infer__full_ask(infer_session *s, const infer_generate_params *p, int64_t room, infer_token **out,
                                     int32_t *n_out) {
     infer__mem *mem = &s->context->model->mem;

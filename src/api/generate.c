@@ -1,17 +1,15 @@
 /* generate.c: samplers as public objects, sampling from a session, and the steps of a generation.
  *
- * Owns:  infer_sampler_* (argument checks; the work is in sampler.c), infer_session_sample, infer__generation. Who
- *        takes its steps: generation.c, and a queue (queue.c), which evaluates by itself.
- * Rules: generation claims its session and its sampler for its whole length and then uses what is behind the public
- *        functions, so whatever holds for those holds here.
- *        Whatever evaluates may end with INFER_MORE when the session's slice (session.until) is over: then it is called
- *        again, goes on, and never looks at what comes before.
- *        A token is evaluated before it is shown, so whatever ends a generation (a limit, a callback, cancelling, an
- *        error), the session holds exactly the tokens that were reported: text goes on where it stopped. It costs one
- *        token of delay.
- *        The end-of-generation token is neither evaluated nor shown. With drafts (draft.c) more than that is evaluated,
- *        but nobody sees it before it has been chosen.
- *        Text waits in `text` while it may still turn into a stop string or while its last character is unfinished.
+ * Owns:  infer_sampler_* (argument checks; the work is in sampler.c), infer_session_sample, infer__generation. Its
+ *        steps are run by generation.c, and by queue.c, which does the evals itself.
+ * Rules: generation claims its session and its sampler from begin to end and then calls the functions behind the public
+ *        ones, so the same guarantees hold. Functions that evaluate may return INFER_MORE when the session's slice
+ *        (session.until) is over; they are called again and continue without repeating anything. A token is evaluated
+ *        before it is shown, so whatever ends a generation (a limit, a callback, cancelling, an error), the session
+ *        holds exactly the reported tokens, and text can be continued from there. That costs one token of delay.
+ *        The end-of-generation token is neither evaluated nor shown. With drafts (draft.c) more is evaluated, but it
+ *        stays invisible until it has been chosen. Text is held back in `text` while it may become a stop string or
+ *        while its last character is incomplete.
  * Start: infer__generate_step, infer__generate_choose.
  */
 #include "../model/model.h"
@@ -61,7 +59,7 @@ static void infer__sampler_leave(infer_sampler *sampler) {
     if (sampler) infer__unclaim(&sampler->calls);
 }
 
-/* The sampler's grammar, which others may share, for one step. */
+/* Claim the sampler's grammar, which other samplers may share, for one step. */
 static infer_result infer__sampler_claim_grammar(infer_sampler *sampler, infer_error *err) {
     infer__atomic *calls = sampler ? infer__matcher_calls(sampler->matcher) : NULL;
     if (!calls || infer__claim(calls)) return INFER_OK;
@@ -124,7 +122,8 @@ INFER_API infer_result infer_sampler_sample(infer_sampler *sampler, const float 
     return r;
 }
 
-/* From the largest logits of the last row, while all are on the device. *done 0: they are not, or all are needed. */
+/* Sample from the largest logits of the last row while the logits are on the device. *done 0: they are not there, or
+ * all of them are needed. */
 static infer_result infer__sample_top(infer_session *s, infer_sampler *sampler, int32_t *done, infer_token *token) {
     int32_t n = s->context->model->hp.n_vocab, want = sampler ? infer__sampler_wants(sampler, n) : 1;
     infer_result r;
@@ -214,7 +213,7 @@ typedef struct infer__generation {
     int32_t n_next;
     infer__drafting draft;
     infer__guide guide;
-    infer__steering *steering; /* NULL = there is none */
+    infer__steering *steering; /* NULL = none */
     infer_token *forced;       /* n_forced tokens that come next, whatever the model says; from `at_forced` on */
     size_t n_forced, at_forced;
     infer_token *ends;         /* n_ends tokens that end a text, stop_tokens among them, for min_tokens */
@@ -260,8 +259,8 @@ static infer_result infer__generate_check(const infer_model *model, const infer_
     return INFER_OK;
 }
 
-/* The ids of a prompt, at least one place for them, with BOS in front where the vocabulary asks, the text begins and
- * has none. *out is to be freed. */
+/* The ids of a prompt (room for at least one), with BOS in front where the vocabulary asks for it and a text that
+ * begins has none. *out is to be freed. */
 static infer_result infer__prompt_ids(const infer_model *model, infer__mem *mem, const char *prompt, int32_t flags,
                                       int begins, infer_token **out, size_t *n, infer_error *err) {
     const infer__tokenizer *t = model->tokenizer;
@@ -291,7 +290,7 @@ static infer_result infer__prompt_ids(const infer_model *model, infer__mem *mem,
     return INFER_OK;
 }
 
-/* A model with an encoder answers the prompt: that is encoded, and the answer begins with a token of its own. */
+/* With an encoder, the prompt is encoded, and the answer starts from the decoder's start token. */
 static infer_result infer__generate_encode(infer__generation *g) {
     const infer_token end = infer__tokenizer_end(infer__tokenizer_vocab(g->model->tokenizer));
     infer_result r;
@@ -308,8 +307,8 @@ static infer_result infer__generate_encode(infer__generation *g) {
     return INFER_OK;
 }
 
-/* Which tokens stay when `room` more need a place: the first keep_first, and of the rest not the oldest, half of them
- * at least. INFER_CONTEXT_FULL: there is no way. */
+/* Which tokens stay when `room` more are needed: the first keep_first; of the rest, at least the oldest half is
+ * dropped. INFER_CONTEXT_FULL: impossible. */
 static infer_result infer__generate_move(infer__generation *g, int64_t room) {
     infer_session *s = g->s;
     const infer_token *old = infer_session_tokens(s);
@@ -326,7 +325,7 @@ static infer_result infer__generate_move(infer__generation *g, int64_t room) {
     return INFER_OK;
 }
 
-/* Make room for `room` tokens, and evaluate what stays again: its positions have changed. */
+/* Make room for `room` tokens, and evaluate the remaining ones again at their new positions. */
 static infer_result infer__generate_slide(infer__generation *g, int64_t room) {
     infer_result r = g->moved ? INFER_OK : infer__generate_move(g, room);
     if (r != INFER_OK) return r;
@@ -441,7 +440,7 @@ static void infer__generate_show(infer__generation *g, size_t n) {
     memmove(g->text, g->text + n, g->n_text);
 }
 
-/* Text of a new token: find stop strings, show what is sure. */
+/* Handle a new token's text: find stop strings, show what cannot become one. */
 static infer_result infer__generate_text(infer__generation *g, infer_token token) {
     size_t at = 0;
     int32_t stop;
@@ -453,7 +452,7 @@ static infer_result infer__generate_text(infer__generation *g, infer_token token
         return INFER_OK;
     }
     infer__generate_show(g, at);
-    g->n_text = 0; /* an unfinished character in front of the stop string and what follows it */
+    g->n_text = 0; /* an unfinished character before the stop string and what follows it */
     if (g->info.stop_reason == 0) {
         g->info.stop_reason = INFER_STOP_STRING;
         g->info.stop_string = stop;
@@ -503,7 +502,7 @@ static infer_result infer__generate_eval(infer__generation *g) {
     return r == INFER_OK ? infer__session_eval(s, g->next, 1) : r;
 }
 
-/* A chosen token becomes the session's: it was drafted, or it is to be evaluated (n_next). */
+/* Take a chosen token: either it was drafted already, or it has to be evaluated (n_next). */
 static infer_result infer__generate_take(infer__generation *g) {
     const int32_t room = g->p->max_tokens > 0 ? g->p->max_tokens - g->info.new_tokens - 1 : INT32_MAX;
     infer_session *s = g->s;
@@ -526,7 +525,7 @@ static infer_result infer__generate_take(infer__generation *g) {
     return INFER_OK;
 }
 
-/* Reasoning that has had its tokens is ended: with the tokens of the text that ends it. */
+/* End reasoning that has used up its tokens, by forcing the tokens of its end mark. */
 static infer_result infer__generate_steer(infer__generation *g) {
     infer__steering *s = g->steering;
     const char *end = s && s->left > 0 ? s->ends(s->user) : NULL;
@@ -542,7 +541,7 @@ static infer_result infer__generate_steer(infer__generation *g) {
     return r;
 }
 
-/* The next token: a forced one, or chosen; end tokens are not while there have to be more. */
+/* Pick the next token: a forced one, or by sampling; no end token before min_tokens. */
 static infer_result infer__generate_pick(infer__generation *g) {
     infer_session *s = g->s;
     infer_result r;
@@ -593,7 +592,7 @@ static int infer__generate_limit(infer__generation *g, infer_result *r) {
     *r = infer_session_capacity(s) < 2 ? INFER_CONTEXT_FULL : infer__generate_slide(g, 1);
     if (*r == INFER_MORE) return 1;
     if (*r == INFER_CONTEXT_FULL && infer__results_row(s, -1) >= 0 && g->info.prompt_tokens + g->info.new_tokens > 0) {
-        *r = INFER_OK; /* what was just evaluated gives a last token, which needs no place */
+        *r = INFER_OK; /* the last eval gives one more token, which is not evaluated and needs no position */
         g->last = 1;
     }
     if (*r == INFER_OK && infer__results_row(s, -1) < 0) *r = INFER_CONTEXT_FULL;
@@ -625,8 +624,7 @@ static infer_result infer__generate_choose(infer__generation *g) {
     return infer__generate_take(g);
 }
 
-/* Everything that can be refused before the first token; nothing to give back after a failure. The sampler is
- * claimed, and so is the session. */
+/* All checks that can fail before the first token; nothing to free after a failure. Sampler and session are claimed. */
 static infer_result infer__generate_begin(infer__generation *g, infer_session *s, infer_sampler *sampler,
                                           const infer_generate_params *p) {
     infer_result r;
@@ -676,8 +674,7 @@ static infer_result infer__generate_begin(infer__generation *g, infer_session *s
     return r;
 }
 
-/* Whatever it ended with: text that waits is shown, drafts are taken back. s is NULL when a queue has given its session
- * to others. */
+/* However it ended: show pending text and roll back drafts. s is NULL when a queue has given the session to others. */
 static infer_result infer__generate_end(infer__generation *g, infer_result r) {
     infer_session *s = g->s;
     if (s) infer__session_stop(s);
@@ -709,8 +706,8 @@ static infer_result infer__generate_end(infer__generation *g, infer_result r) {
     return r;
 }
 
-/* One stage. It has ended when the result is not INFER_OK (INFER_MORE: the slice has ended within it) or there is a
- * stop_reason. */
+/* Run one stage. Generation has ended when the result is not INFER_OK (INFER_MORE: only the slice has) or a stop_reason
+ * is set. */
 static infer_result infer__generate_step(infer__generation *g) {
     infer_result r;
     switch (g->stage) {

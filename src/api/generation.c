@@ -1,10 +1,10 @@
-/* generation.c: infer_generate, and infer_generation: the same text piece by piece, when the caller asks for it.
+/* generation.c: infer_generate, and infer_generation: the same text piece by piece, pulled by the caller.
  *
  * Owns:  infer_generation. What happens in a generation is in generate.c.
- * Rules: from begin to its end a generation uses its session and its sampler (and the session that drafts), as a call
- *        does; of the context it uses no more than infer_generate does, unless a slice ends in the middle of an eval:
- *        then the context is in use until the next one. What a call cannot have, it is refused before anything changes.
- *        The model stays open until infer_generation_end, since the memory is its.
+ * Rules: from begin to end a generation uses its session and its sampler (and the drafting session), as a call does; it
+ *        uses the context as infer_generate does, unless a slice ends in the middle of an eval: then the context is in
+ *        use until the next slice. A call that cannot get the objects it needs is refused before anything changes. The
+ *        model stays open until infer_generation_end, since the memory is counted in it.
  */
 #include "../model/model.h"
 
@@ -162,7 +162,7 @@ INFER_API infer_result infer_generation_begin(infer_generation **out, infer_sess
     return r;
 }
 
-/* 1 when a slice has ended in an eval of the generation, which so uses this context. */
+/* 1 when a slice has ended during an eval of the generation, which therefore uses this context. */
 static int infer__generation_holds(const infer__generation *g, const infer_context *c) {
     const infer_session *const own[] = { g->s, g->s->source, g->draft.by, g->guide.by };
     size_t i;
@@ -171,7 +171,7 @@ static int infer__generation_holds(const infer__generation *g, const infer_conte
     return 0;
 }
 
-/* Whether the contexts that the next step may need can be had. */
+/* INFER_OK when the contexts that the next step may need are free. */
 static infer_result infer__generation_ready(const infer__generation *g, infer_error *err) {
     const infer_session *const own[] = { g->s, g->draft.by, g->guide.by };
     infer_result r = INFER_OK;
@@ -195,7 +195,7 @@ static void infer__generation_until(infer__generation *g, double until) {
     if (g->guide.by) g->guide.by->until = until;
 }
 
-/* It has ended, or is given up (INFER_CANCELLED): session and sampler are free again. */
+/* It has ended, or is abandoned (INFER_CANCELLED): release session and sampler. */
 static void infer__generation_over(infer_generation *x, infer_result r) {
     infer_session *s = x->g.s;
     infer_sampler *sampler = x->g.sampler;
@@ -207,8 +207,8 @@ static void infer__generation_over(infer_generation *x, infer_result r) {
     infer__session_leave(s);
 }
 
-/* 1 when the next step is taken in this slice, too. A token that is evaluated is reported, so that giving up leaves no
- * other in the session. */
+/* 1 when the next step belongs to this slice, too. An evaluated token is reported in the same slice, so that abandoning
+ * leaves no unreported token in the session. */
 static int infer__generation_goes(const infer_generation *x, double until) {
     const infer__generation *g = &x->g;
     if (g->info.stop_reason) return 0;
@@ -217,8 +217,8 @@ static int infer__generation_goes(const infer_generation *x, double until) {
     return until != 0 ? !infer__slice_over(until) : x->text.n == 0;
 }
 
-/* Until the slice is over; without an end of it until there is text. The weights are held, so that they cannot leave
- * between two steps, which would end the generation. */
+/* Run until the slice is over; without a budget, until there is text. The weights are held, so that they cannot be
+ * offloaded between two steps, which would end the generation. */
 static infer_result infer__generation_go(infer_generation *x, double until) {
     infer__generation *g = &x->g;
     infer_result r;
@@ -259,7 +259,7 @@ INFER_API infer_result infer_generation_info(const infer_generation *generation,
     return INFER_OK;
 }
 
-/* 1 when giving up takes tokens of this session back, and another call uses its context. */
+/* 1 when abandoning would rewind this session while another call uses its context. */
 static int infer__generation_blocked(const infer__generation *g, const infer_session *s, int32_t back) {
     return s && back > 0 && !infer__generation_holds(g, s->context) && (infer__atomic_get(&s->context->calls) & 1);
 }

@@ -1,11 +1,11 @@
-/* guide.c: classifier-free guidance: a second session holds a negative prompt, and what it expects is weakened.
+/* guide.c: classifier-free guidance: a second session holds a negative prompt, whose predictions are weakened.
  *
  * How:   before a token is chosen, the row of logits becomes neg + scale * (pos - neg), of the two sessions' log
  *        softmaxes, in double (Sanchez et al., "Stay on topic with Classifier-Free Guidance", arXiv 2306.17806, eq. 7;
  *        Hugging Face's UnbatchedClassifierFreeGuidanceLogitsProcessor computes the same). Samplers and grammars work
- *        on that. The chosen token is then evaluated in both, in one pass where they are of one context.
- * Rules: only the row that a choice is made from is changed, and put back when no eval follows: whoever goes on from
- *        this session finds the model's own logits.
+ *        on that. The chosen token is then evaluated in both, in one pass if they share a context.
+ * Rules: only the row to be sampled is changed, and it is restored when no eval follows: a caller that continues with
+ *        the session finds the model's own logits.
  * Start: infer__guide_mix.
  */
 #include "../model/model.h"
@@ -57,14 +57,14 @@ static infer_result infer__guide_begin(infer__guide *g, const infer_session *s, 
     return infer__error(err, INFER_ERR_ARGUMENT, "negative: its session holds no tokens");
 }
 
-/* A token that `by` has and the other session does not is taken back. */
+/* Roll back a token that `by` has and the other session does not. */
 static void infer__guide_back(infer__guide *g, infer_session *s) {
     const infer_error e = s->error;
     if (g->ahead && infer__session_rewind(g->by, g->by->n - 1) == INFER_OK) s->error = e;
     g->ahead = 0;
 }
 
-/* s is NULL when its row is not to be looked at any more. */
+/* s is NULL when its row is not needed any more. */
 static void infer__guide_end(infer__guide *g, infer_session *s, infer__mem *mem) {
     const int32_t at = s ? infer__results_row(s, -1) : -1;
     if (!g->by) return;
@@ -120,7 +120,7 @@ static infer_result infer__guide_mix(infer__guide *g, infer_session *s) {
     return INFER_OK;
 }
 
-/* Of sessions in two contexts: one after the other. */
+/* For sessions in two contexts: one eval after the other. */
 static infer_result infer__guide_eval_apart(infer__guide *g, infer_session *s, const infer_token *token) {
     infer_result r;
     if (!g->ahead && (r = infer__session_eval(g->by, token, 1)) != INFER_OK) {
@@ -133,7 +133,8 @@ static infer_result infer__guide_eval_apart(infer__guide *g, infer_session *s, c
     return r;
 }
 
-/* The chosen token in both sessions, or in neither. INFER_MORE: the slice has ended, and the next call goes on. */
+/* Evaluate the chosen token in both sessions, or in neither. INFER_MORE: the slice has ended, and the next call
+ * continues. */
 static infer_result infer__guide_eval(infer__guide *g, infer_session *s, const infer_token *token) {
     infer_context *c = s->context;
     infer_error e;

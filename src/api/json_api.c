@@ -1,11 +1,11 @@
 /* json_api.c: JSON values for callers.
  *
- * Owns:  infer_json documents of the caller: an arena with its own memory, in front of the root. The work is in
+ * Owns:  infer_json documents of the caller: an arena with its own memory, before the root. The work is in
  *        src/text/json.c.
  */
 #include "../model/model.h"
 
-/* The root of a document that infer_json_parse made; infer_json_free finds the rest behind it. */
+/* The root of a document that infer_json_parse made; infer_json_free finds the rest after it. */
 typedef struct infer__json_document {
     infer_json root; /* first: the caller's pointer */
     infer__mem mem;

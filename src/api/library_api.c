@@ -147,7 +147,7 @@ INFER_API infer_result infer_device_get(int32_t index, infer_device_info *out) {
     return INFER_OK;
 }
 
-/* Of nobody who listens: all rows all the same. */
+/* Without a callback all rows are run, too. */
 static int infer__kernel_told(void *user, const infer_kernel_check *row) {
     (void)user; (void)row;
     return 0;

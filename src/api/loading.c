@@ -2,8 +2,8 @@
  *
  * Owns:  infer_loading, and what it needs of the caller's arguments until it has ended. How a model is opened is in
  *        format/gguf.c, text/token/tokenizer.c and model/model.c, whose loops stop at the end of a slice.
- * Rules: its own memory is the caller's allocator's but not the model's, so that the model is the same as one that was
- *        opened at once. Nobody sees the model before it is whole.
+ * Rules: its own memory comes from the caller's allocator but is not counted in the model, so that the model is the
+ *        same as one opened in one call. The model is not visible before it is complete.
  */
 #include "../model/model.h"
 
@@ -36,7 +36,7 @@ static void *infer__loading_copy(infer_loading *x, const void *from, uint64_t n,
     return p;
 }
 
-/* Copies of what the origin and the parameters point to, but for a file in memory. */
+/* Copies of what the origin and the parameters point to, except for a file in memory. */
 static infer_result infer__loading_keep(infer_loading *x, infer__gguf_origin *o, infer_error *err) {
     const char *pre = x->m->params.pre;
     if (o->path) o->path = x->path = (char *)infer__loading_copy(x, o->path, strlen(o->path) + 1, 1);

@@ -1,8 +1,8 @@
-/* model_api.c: opening and closing models; what a file holds: facts, metadata, tensors, memory.
+/* model_api.c: opening and closing models; what a file contains: properties, metadata, tensors, memory.
  *
  * Owns:  argument checks of the public model functions, and the life of infer_model.
- * Rules: a model never changes once it is open (its memory counter, its user count, the tensors' read-only views, and
- *        adapters merged while nobody uses it aside), so it may be shared by threads. Everything that can fail in it
+ * Rules: a model never changes once it is open (except for its memory counter, its user count, the tensors' read-only
+ *        views, and adapters merged while it is unused), so it may be shared by threads. Everything that can fail in it
  *        goes through one `fail`.
  * Start: infer__model_start, infer__model_finish.
  */
@@ -75,7 +75,7 @@ static infer_result infer__model_start(infer_model **out, const infer_model_para
     return INFER_OK;
 }
 
-/* How the file is to be mapped: no_mmap 1 = not, -1 = whoever may write to it. */
+/* Mapping mode of the file: no_mmap 1 = never, -1 = always, also when others may write to it. */
 static int infer__model_map(const infer_model *m) {
     return m->params.no_mmap > 0 ? INFER__MAP_NEVER : m->params.no_mmap < 0 ? INFER__MAP_ALWAYS : INFER__MAP_SAFE;
 }
@@ -122,6 +122,7 @@ static infer_result infer__model_step(infer_model *m, infer__model_opening *x, i
 
 static void infer__model_drop(infer_model *m, infer__model_opening *x) {
     infer__tokenizer_drop(&x->tokenizer);
+    infer__upload_free(m, &x->build.upload);
     infer__model_free(m);
 }
 

@@ -1,22 +1,22 @@
-/* queue.c: how a queue runs its requests: who begins, what a pass evaluates, whose memory is taken.
+/* queue.c: the scheduler of a queue: which requests start, what a pass evaluates, whose memory is reclaimed.
  *
  * How:   a round admits waiting requests while there are slots and pages, makes one pass of a token (and a draft) of
- *        every request that generates and pieces of the prompts of the others, and reports what was chosen.
- *        A request begins with a fork of the session that has most of its tokens evaluated, running or kept; a prompt
- *        that somebody is evaluating right now is waited for, and cut where the two part, so that a state of recurrent
- *        layers lies there. Together the sessions are a tree of pages over token ids: forks share them.
- *        When pages run out, kept sessions go, the least recently used first; then drafts; then the request of the
- *        lowest priority that came last waits again: its tokens are kept, and evaluated once more later, which gives
- *        the same results. So the first request always gets on.
- * Rules: a pass that fails is tried again for each request alone: only those that fail end. The generation itself is
- *        that of infer_generate (generate.c), in other words: infer__generate_choose, a pass, infer__generate_report.
+ *        every request that generates and pieces of the prompts of the others, and reports what was chosen. A request
+ *        starts as a fork of the running or kept session that shares most of its tokens. If another request is just
+ *        evaluating a shared prefix, it waits for that; the pass is split where the two prompts diverge, so that
+ *        recurrent layers have a state there. Together the sessions are a prefix tree of pages: forks share them. When
+ *        pages run out, kept sessions are dropped, the least recently used first; then drafts; then the newest request
+ *        of the lowest priority is preempted: its tokens are kept, and evaluated again later with the same results. So
+ *        the first request always makes progress.
+ * Rules: a failed pass is repeated for each request alone, so that only those that fail end. Generation is that of
+ *        infer_generate (generate.c): infer__generate_choose, a pass, infer__generate_report.
  * Start: infer__queue_round.
  */
 #include "queue.h"
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
-/* Request i runs no more; the others keep their order. */
+/* Remove request i from the running ones; the others keep their order. */
 static void infer__queue_leave(infer_queue *q, int32_t i) {
     q->n_running--;
     memmove((void *)(q->running + i), (void *)(q->running + i + 1), (size_t)(q->n_running - i) * sizeof *q->running);
@@ -28,7 +28,7 @@ static void infer__request_ends(infer_request *r, infer_result result, const inf
     if (e && e != &r->error) r->error = *e;
 }
 
-/* Kept session i, which is not kept any more. */
+/* Take kept session i out of the list. */
 static infer_session *infer__queue_take(infer_queue *q, int32_t i) {
     infer_session *s = q->past[i];
     q->n_past--;
@@ -39,10 +39,10 @@ static infer_session *infer__queue_take(infer_queue *q, int32_t i) {
 /* The context is claimed. */
 static void infer__queue_forget(infer_queue *q, int32_t i) { infer__session_free(infer__queue_take(q, i)); }
 
-/* A session that has ended is kept for requests that begin alike, without its results. */
+/* Keep an ended session, without its results, for requests with the same prefix. */
 static void infer__queue_keep(infer_queue *q, infer_session *s) {
     infer__mem *mem = &q->model->mem;
-    infer__claim(&q->context->calls); /* nobody else uses it; in a child of fork() memory is given back, too */
+    infer__claim(&q->context->calls); /* no other call uses it; in a child of fork() memory is freed, too */
     if (q->params.kept < 1 || s->n_valid < INFER__PAGE) infer__session_free(s);
     else {
         if (q->n_past == q->params.kept) infer__queue_forget(q, 0);
@@ -57,7 +57,7 @@ static void infer__queue_keep(infer_queue *q, infer_session *s) {
     infer__context_leave(q->context);
 }
 
-/* The numbers for whoever asks. The lock is held. */
+/* Publish the statistics. The lock is held. */
 static void infer__queue_show(infer_queue *q) {
     q->stats.waiting = q->n_waiting;
     q->stats.running = q->n_running;
@@ -87,7 +87,7 @@ static void infer__queue_wait(infer_queue *q, infer_request *r) {
     q->n_waiting++;
 }
 
-/* Its callbacks are told, whoever waits for it wakes. */
+/* End the request: call its callbacks, wake its waiters. */
 static void infer__request_end(infer_queue *q, infer_request *r) {
     infer_session *s = r->session;
     infer_result result = r->result, read;
@@ -142,19 +142,19 @@ static int32_t infer__tokens_same(const infer_token *a, int32_t n, const infer_t
     return i;
 }
 
-/* 1 when what a session computes is what one with these adapters would. */
+/* 1 when the session computes the same as one with these adapters. */
 static int infer__adapters_alike(const infer__adapter_set *set, const infer_session *s) {
     return s->adapters == set && (!set || !set->waits) && s->n_adapted <= (set != NULL);
 }
 
-/* As many of the request's first tokens as the session can begin with; the last one is evaluated for its logits. */
+/* Length of the prefix that the request shares with the session; the last token is always evaluated, for its logits. */
 static int32_t infer__request_same(const infer_request *r, const infer__adapter_set *set, const infer_session *s) {
     if (!infer__adapters_alike(set, s)) return 0;
     return infer__cells_back(s->context, s, infer__tokens_same(r->ids, r->n_ids - 1, s->tokens, s->n - s->ahead));
 }
 
-/* Where a request best begins: *kept is the index of a kept session, -1 = `from` runs. 0 = it waits for one that is
- * evaluating what it needs. */
+/* The best session to fork for a request: *kept is the index of a kept session, -1 = `from` is running. 0 = wait for
+ * one that is evaluating the shared prefix. */
 static int infer__request_source(infer_queue *q, const infer_request *r, const infer__adapter_set *set,
                                  infer_session **from, int32_t *kept, int32_t *same) {
     infer_request *ahead = NULL;
@@ -195,12 +195,12 @@ static int infer__request_source(infer_queue *q, const infer_request *r, const i
     return 0;
 }
 
-/* Pages of full attention that n more tokens behind `have` take. */
+/* Pages of full attention that n more tokens after `have` take. */
 static int64_t infer__queue_pages(int32_t have, int64_t n) {
     return (have + n + INFER__PAGE - 1) / INFER__PAGE - have / INFER__PAGE + 1;
 }
 
-/* Kept sessions go until there is room for a request, but not the one that it begins from (index *but, which moves). */
+/* Drop kept sessions until there is room for a request, except the one it starts from (index *but, which moves). */
 static int infer__queue_room(infer_queue *q, const infer_request *r, int32_t same, int32_t *but) {
     const infer__cache_group *full = &q->context->cache.groups[INFER__GROUP_FULL];
     const int32_t most = r->generate.max_tokens - r->info.generate.new_tokens;
@@ -224,7 +224,7 @@ static infer_result infer__request_session(infer_queue *q, infer_request *r, inf
     memset(&p, 0, sizeof p);
     p.context = q->params.positions;
     if (kept >= 0) infer__queue_take(q, kept);
-    if (kept >= 0 && from->n == same) { /* it goes on where that one ended: no use to keep it */
+    if (kept >= 0 && from->n == same) { /* it continues where that one ended: take it instead of a fork */
         r->session = s;
         return INFER_OK;
     }
@@ -241,7 +241,7 @@ static infer_result infer__request_session(infer_queue *q, infer_request *r, inf
     return INFER_OK;
 }
 
-/* 1 = it has a session or an end; 0 = it has to wait, -1 = and so have all behind it. The context is claimed. */
+/* 1 = it has a session or has ended; 0 = it must wait, -1 = so must all after it. The context is claimed. */
 static int infer__request_admit(infer_queue *q, infer_request *r) {
     infer__adapter_set *set = NULL;
     infer_session *from;
@@ -290,7 +290,7 @@ static int infer__request_admit(infer_queue *q, infer_request *r) {
     return 1;
 }
 
-/* Why it ends before the next pass: the caller's wish, its time. */
+/* End it before the next pass if it was cancelled or its time is up. */
 static void infer__request_look(infer_request *r) {
     if (infer__atomic_get(&r->cancelled) || infer__atomic_get(&r->queue->stop))
         infer__request_ends(r, INFER_CANCELLED, NULL);
@@ -301,7 +301,7 @@ static void infer__request_look(infer_request *r) {
     }
 }
 
-/* Waiting requests to slots, as far as there are any. */
+/* Move waiting requests to free slots. */
 static void infer__queue_admit(infer_queue *q) {
     infer_request **at, *one, *ended = NULL;
     infer_error e;
@@ -314,7 +314,7 @@ static void infer__queue_admit(infer_queue *q) {
         admitted = one->over;
         if (!admitted && open && q->n_running < q->params.slots) {
             admitted = infer__request_admit(q, one);
-            if (admitted < 0) open = 0; /* those behind it must not take the memory */
+            if (admitted < 0) open = 0; /* those after it must not take the memory */
         }
         if (admitted < 1) {
             at = &one->next;
@@ -345,7 +345,7 @@ static int infer__request_alone(infer_request *r) {
     return drafted;
 }
 
-/* It waits again. Its tokens, and the one that was chosen, are kept; the sampler stands where it stood. */
+/* Put it back to waiting. Its tokens and the chosen one are kept, and the sampler keeps its state. */
 static void infer__request_preempt(infer_queue *q, infer_request *r) {
     infer_session *s = r->session;
     int32_t i;
@@ -370,8 +370,7 @@ static void infer__request_preempt(infer_queue *q, infer_request *r) {
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
-/* What each request has in the pass: those that generate first; the prompts share what is left. Returns how many
- * steps. */
+/* Fill the pass: one step per generating request first; prompts share the rest. Returns the number of steps. */
 static int32_t infer__queue_steps(infer_queue *q, double seconds) {
     const double layer = q->row_seconds / q->model->hp.n_layer;
     int32_t rows = q->context->plan.batch, prompts = 0, n = 0, i, left;
@@ -434,7 +433,7 @@ static infer_result infer__queue_eval(infer_queue *q, int32_t from, int32_t end,
     return r;
 }
 
-/* Something gives way to the pass, which has to be made anew; 0 = nothing can. */
+/* Free memory for the pass, which must then be built again; 0 = nothing can be freed. */
 static int infer__queue_give(infer_queue *q) {
     infer_request *last = NULL;
     infer_error e;

@@ -12,7 +12,7 @@ struct infer_request {
     int32_t priority;
     infer__atomic cancelled;
     int32_t closed;         /* by the caller */
-    int32_t ended;          /* and `done` has been called: nobody but the caller uses it */
+    int32_t ended;          /* and `done` has been called: only the caller uses it */
     infer_request_info info;
     infer_sampler *sampler; /* claimed */
     infer_generate_params generate;
@@ -36,20 +36,20 @@ struct infer_request {
     infer__generation g;
     int32_t begun;          /* g is in use */
     int32_t whole;          /* its prompt is evaluated in one piece */
-    int32_t cut;            /* others wait until it has evaluated so many tokens, which they have too; 0 = none do */
+    int32_t cut;            /* others wait until it has evaluated this many tokens, their shared prefix; 0 = none */
     infer_step step;        /* of this pass; n 0 = none */
     infer_result result;
     int32_t over;           /* it ends */
 };
 
-/* Rules: `lock` is for the list of waiting requests, the numbers, `closed` and `ended`. Everything else belongs to
- * whoever has claimed `calls`: that thread runs passes and calls callbacks, without the lock. */
+/* Rules: `lock` is for the list of waiting requests, the numbers, `closed` and `ended`. Everything else belongs to the
+ * thread that has claimed `calls`: it runs passes and callbacks, without the lock. */
 struct infer_queue {
     infer_model *model;
     infer_context *context;
     infer_queue_params params; /* with the defaults filled in */
     infer__mutex lock;
-    infer__cond changed;       /* a request has ended or come, somebody stopped running the queue */
+    infer__cond changed;       /* a request has ended or arrived, or a thread has stopped running the queue */
     infer__thread thread;
     int32_t has_lock, has_changed, has_thread;
     int32_t processor;         /* of its thread, -1 = any */
@@ -58,7 +58,7 @@ struct infer_queue {
     infer__atomic calls;       /* infer__claim */
     uint64_t runner;           /* the thread that claimed it */
     infer_request *waiting;    /* the next one first */
-    int32_t n_waiting, n_open, n_requests; /* open: not closed by their callers; all that there are */
+    int32_t n_waiting, n_open, n_requests; /* open: not closed by their callers; all that exist */
     uint64_t numbers;
     infer_request **running;   /* slots */
     int32_t n_running;
@@ -68,16 +68,16 @@ struct infer_queue {
     infer_step *steps;         /* slots */
     infer_request **stepping;  /* slots: whose they are */
     double row_seconds;        /* of a prompt's token in a pass, lately */
-    int32_t paused, n_steps;   /* a slice has ended within a pass of so many steps */
+    int32_t paused, n_steps;   /* a slice has ended within a pass of n_steps steps */
     infer_queue_stats stats, shown; /* shown: with the lock */
 };
 
 /* One pass, or less than that; 1 = there is more to do. The queue is claimed. until: infer__seconds at which it should
  * end, 0 = any. */
 static int infer__queue_round(infer_queue *q, double until);
-/* Between callbacks and other uses of the lock: give a request back. The lock is held. */
+/* Free a request. The lock is held. */
 static void infer__request_free(infer_request *r);
-/* To those that wait, behind those that go first: higher priorities, and earlier ones of the same. The lock is held. */
+/* Insert into the waiting list, after higher priorities and earlier requests of the same priority. The lock is held. */
 static void infer__queue_wait(infer_queue *q, infer_request *r);
 
 #endif

@@ -1,7 +1,7 @@
 /* queue_api.c: queues as public objects: creation, submission, waiting. What a queue does is in queue.c.
  *
  * Rules: one thread at a time runs a queue (infer__claim of its `calls`): its own, or one that calls infer_queue_step
- *        or infer_request_wait. All others only touch what the lock is for.
+ *        or infer_request_wait. All others only access what the lock protects.
  */
 #include "queue.h"
 
@@ -57,7 +57,7 @@ static void infer__queue_free(infer_queue *q) {
     infer__free(mem, q);
 }
 
-/* Zeros become what they stand for. */
+/* Replace zeros by defaults. */
 static infer_result infer__queue_params_of(const infer_model *m, infer_queue_params *p, infer_error *err) {
     const int32_t least[] = { p->slots, p->waiting, p->positions, p->prompt_rows, p->context.cells };
     size_t i;
@@ -183,7 +183,7 @@ INFER_API infer_result infer_queue_get_stats(infer_queue *queue, infer_queue_sta
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* The request's text and tokens on their way to the caller. */
+/* Collect the request's text and tokens. */
 static int infer__request_text_take(void *user, const char *text, size_t n) {
     infer_request *r = (infer_request *)user;
     infer__bytes_put(&r->text, text, n);
@@ -219,7 +219,7 @@ static infer_result infer__request_stops(infer_request *r, infer__mem *mem, infe
     return result;
 }
 
-/* The prompt as tokens, whatever it is. */
+/* The prompt as tokens, whichever form it was given in. */
 static infer_result infer__request_ids(infer_request *r, infer_queue *q, const infer_request_params *p,
                                        infer_error *err) {
     infer__mem *mem = &q->model->mem;
@@ -254,7 +254,7 @@ static infer_result infer__request_ids(infer_request *r, infer_queue *q, const i
     return INFER_OK;
 }
 
-/* A request with all that it needs, or an error; whatever it has is given back by infer__request_free. */
+/* Set up a request, or fail; infer__request_free frees whatever has been set up. */
 static infer_result infer__request_fill(infer_request *r, infer_queue *q, const infer_request_params *p,
                                         infer_error *err) {
     infer__mem *mem = &q->model->mem;

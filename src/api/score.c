@@ -1,6 +1,6 @@
 /* score.c: infer_session_score: how likely the model finds the tokens of a prompt, and what it expected instead.
  *
- * How:   a row of logits predicts the token behind it. The tokens are evaluated in pieces of a few rows, and of each
+ * How:   a row of logits predicts the next token. The tokens are evaluated in pieces of a few rows, and of each
  *        row only a logprob and the k most likely tokens are kept, so that memory does not grow with n x vocabulary.
  * Rules: results are those of one eval with INFER_OUT_ALL, since they do not depend on how tokens are batched (on the
  *        CPU). After a failure the session is back where it was.
@@ -40,7 +40,7 @@ static infer_result infer__score_check(const infer__scoring *c, infer_error *err
     return INFER_OK;
 }
 
-/* Row `row` of the last eval's logits is what token i was expected to be. */
+/* Row `row` of the last eval's logits predicts token i. */
 static void infer__score_token(const infer__scoring *c, int32_t row, int32_t i) {
     const int32_t n = c->s->context->model->hp.n_vocab;
     const float *x = c->s->logits + (int64_t)infer__results_row(c->s, row) * n;

@@ -115,7 +115,7 @@ static infer_result infer__eval_call(infer_context *context, const infer_step *s
                                      : "no steps");
     r = infer__context_claim(context, "infer_eval", &e);
     if (r == INFER_OK && n_steps - 1 > context->n_sessions) {
-        /* one too many is told in detail; so many may not be there to look at */
+        /* one too many is reported in detail; the array may not really have as many as n_steps says */
         r = infer__error(&e, INFER_ERR_ARGUMENT, "infer_eval: %d steps, but the context has %d sessions", (int)n_steps,
                          (int)context->n_sessions);
         infer__context_leave(context);
@@ -186,8 +186,8 @@ INFER_API infer_result infer_session_encode(infer_session *session, const infer_
     return r;
 }
 
-/* The number of the session's call is noted before the eval's is read, and an eval gives its number out before it looks
- * whether it is cancelled: one of the two sees the other. */
+/* The session's call number is stored before the eval's is read, and an eval publishes its number before it checks for
+ * a cancel, so one of the two sees the other. */
 INFER_API void infer_session_cancel(infer_session *session) {
     int64_t call, eval;
     if (!session) return;
@@ -270,7 +270,7 @@ INFER_API infer_result infer_session_load_more(infer_session *session, infer_ses
 
 /* ---- results -------------------------------------------------------------------------------------------------- */
 
-/* Between the evals of infer_generate its callbacks may read results, during an eval they may not. */
+/* Callbacks of infer_generate may read results between evals, but not during one. */
 static int infer__results_busy(infer_session *s) {
     if (!(infer__atomic_get(&s->context->calls) & 1)) return 0;
     infer__atomic_set(&s->refused, 1);

@@ -5,7 +5,7 @@
  */
 #include "../model/model.h"
 
-/* The model is const for callers; its memory counter is atomic and the one thing in it that changes. */
+/* The model is const for callers; only its memory counter changes, atomically. */
 static infer__mem *infer__model_mem(const infer_model *m) {
     return &((infer_model *)(uintptr_t)m)->mem;
 }
@@ -104,7 +104,7 @@ INFER_API infer_result infer_infill(const infer_model *model, const char *prefix
     infer_token marks[4] = { -1 }, *ids;
     infer__token_sink sink = { NULL, 0, 0, NULL };
     size_t n[2] = { 0, 0 }, room, from, i;
-    const size_t first = n_prefix + 16; /* where the suffix's lie: texts have hardly more tokens than bytes */
+    const size_t first = n_prefix + 16; /* where the suffix's begin: texts have hardly more tokens than bytes */
     infer__mem *mem;
     infer_result r;
     if (count) *count = 0;
@@ -136,7 +136,7 @@ INFER_API infer_result infer_infill(const infer_model *model, const char *prefix
         r = infer__error(err, INFER_ERR_UNSUPPORTED, "the vocabulary has more tokens for a text than it has bytes");
     if (r == INFER_OK) {
         from = n[0];
-        if (most > 0) { /* what is next to the gap stays: three quarters for the prefix, where it is that long */
+        if (most > 0) { /* keep what is next to the gap: three quarters for the prefix, if it is that long */
             room = (size_t)most - 3 - (marks[0] >= 0);
             if (n[1] > room / 4) n[1] = INFER__MIN(n[1], INFER__MAX(room / 4, room - INFER__MIN(room, n[0])));
             n[0] = INFER__MIN(n[0], room - n[1]);

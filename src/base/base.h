@@ -27,7 +27,7 @@
 #  define INFER__BIG_ENDIAN 0
 #endif
 
-/* Functions for single instruction sets are built (chosen at run time; see compute/isa.c). */
+/* Code for specific instruction sets is built (and chosen at run time; see compute/isa.c). */
 #if !defined(INFER_NO_SIMD) && !defined(__TINYC__) && (defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER))
 #  if defined(INFER__X86)
 #    define INFER__SIMD_X86 1
@@ -45,7 +45,7 @@
 #  endif
 #endif
 
-/* Vectors that are there when the compiler's target has them. */
+/* Vector extensions used if the compiler's target has them. */
 #if !defined(INFER_NO_SIMD)
 #  if defined(__riscv_vector) && defined(__riscv_v_intrinsic)
 #    define INFER__SIMD_RVV 1
@@ -58,7 +58,7 @@
 #  define INFER__WINDOWS 1
 #endif
 
-/* Atomics are used whenever the compiler has them, also without threads of our own: the host may have some. */
+/* Atomics are used whenever the compiler has them, also without threads of our own: the host may have threads. */
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__ATOMICS 1
 #  if defined(__GCC_ATOMIC_LLONG_LOCK_FREE) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
@@ -103,10 +103,9 @@
 #  define INFER__RESTRICT
 #endif
 
-/* Around parts that run once or seldom: compilers take less time for the whole when they do not strive for speed there,
- * and nothing that is measured changes. Left alone, clang makes one giant function of parts that are called once, hence
- * noinline; gcc's -Og is its cheapest level, but objects grow unless it inlines what is called once. Without
- * optimisation all stay without.
+/* Around parts that run once or rarely: with less optimisation there, compile time drops and no benchmark changes. Left
+ * alone, clang makes one giant function of parts that are called once, hence noinline; gcc's -Og is its cheapest level,
+ * but objects grow unless it inlines what is called once. Without optimisation all stay without.
  * No header of intrinsics may come first in such a part: clang would call every one (tests/compile/cold.py). */
 #if defined(__clang__) && defined(__OPTIMIZE__)
 #  define INFER__COLD_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
@@ -130,8 +129,8 @@
 #  define INFER__UNROLL
 #endif
 
-/* Ask for a cache line that will be read (written) soon; any address. FAR: into the second-level cache, for what is
- * read once and from afar: a core has several times as many misses under way to it as to the first level (Zen 4: a
+/* Prefetch a cache line that will be read (written) soon; any address. FAR: into the L2 cache, for data that
+ * is read once from memory: a core has several times as many misses under way to it as to the first level (Zen 4: a
  * token of a 1B model takes two thirds of the time). */
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__PREFETCH(p) __builtin_prefetch(p)
@@ -143,7 +142,7 @@
 #  define INFER__PREFETCH_FAR(p) (void)(p)
 #endif
 
-/* The float v as it is when stored: what comes next is not fused with what made it, and x87 keeps no more bits. */
+/* The float v as if stored and reloaded: prevents fusing across this point, and x87's extra precision. */
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__ROUNDED(v) __asm__("" : "+m"(v))
 #else
@@ -174,7 +173,7 @@ INFER__INLINE int infer__add_ok(uint64_t a, uint64_t b, uint64_t *out) {
     return 1;
 }
 
-/* Unaligned little-endian loads: files are little-endian and blocks lie at any address. */
+/* Unaligned little-endian loads: files are little-endian and blocks may be at any address. */
 INFER__INLINE uint16_t infer__load_u16(const void *p) {
     const uint8_t *b = (const uint8_t *)p;
     return (uint16_t)(b[0] | b[1] << 8);
@@ -255,8 +254,8 @@ static int64_t infer__atomic_get(const infer__atomic *a);
 static void infer__atomic_set(infer__atomic *a, int64_t n);
 static int infer__atomic_swap(infer__atomic *a, int64_t from, int64_t to); /* 1: it was `from` and is `to` */
 static void infer__atomic_raise(infer__atomic *a, int64_t n);              /* to n, unless it is more */
-/* An object that runs one call at a time counts their beginnings and ends: odd while one runs, and then its number.
- * 1: this call runs now, until infer__unclaim; 0: another one does. */
+/* An object that runs one call at a time counts beginnings and ends of calls: odd while one runs, and then its number.
+ * 1: the object is claimed by this call until infer__unclaim; 0: it is in use. */
 static int infer__claim(infer__atomic *calls);
 static void infer__unclaim(infer__atomic *calls);
 
@@ -268,12 +267,12 @@ typedef struct infer__report {
 } infer__report;
 
 /* Fill *err (may be NULL) and return code, so that `return infer__error(err, INFER_ERR_FORMAT, "...", ...)`
- * is the usual way to fail. Long messages are cut at a whole UTF-8 character; control bytes become '?'. */
+ * is the usual way to fail. Long messages are truncated at a UTF-8 character boundary; control bytes become '?'. */
 static infer_result infer__error(infer_error *err, infer_result code, const char *format, ...) INFER__PRINTF(3, 4);
 /* *err = no error; NULL is accepted. */
 static void infer__error_clear(infer_error *err);
 /* snprintf for the library: no locale, no <stdio.h>; d i u x X p s c g f e % with flags, width, precision and lengths.
- * Always terminates (cap 0: writes nothing) and returns the full length. Doubles are right to about 15 digits. */
+ * Always terminates (cap 0: writes nothing) and returns the full length. Doubles are correct to about 15 digits. */
 static size_t infer__format(char *dst, size_t cap, const char *format, ...) INFER__PRINTF(3, 4);
 /* The same with a va_list: returns 1 when it was cut, *full is the full length; cap >= 1. */
 static int infer__format_cut(char *dst, size_t cap, size_t *full, const char *f, va_list args);
@@ -306,7 +305,7 @@ static uint64_t infer__block_bytes(uint64_t size);
 static int infer__mem_reserve(infer__mem *m, uint64_t n);
 static void infer__mem_release(infer__mem *m, uint64_t n);
 
-/* Many small things that are freed together. Zero-initialise with mem set. */
+/* Many small allocations that are freed together. Zero-initialise with mem set. */
 typedef struct infer__arena {
     infer__mem *mem;
     void *blocks; /* singly linked */
@@ -318,8 +317,8 @@ static void *infer__arena_raw(infer__arena *a, uint64_t size); /* not zeroed */
 static char *infer__arena_text(infer__arena *a, const char *s, size_t n); /* a zero-terminated copy */
 static void infer__arena_free(infer__arena *a);
 
-/* A text that grows. Zero-initialise with mem set; limit = most bytes, 0 = none. After a failure (no memory, or the
- * limit passed) failed is 1 and what follows is dropped, so that callers look once, at the end. s is zero-terminated
+/* A growing string. Zero-initialise with mem set; limit = maximum bytes, 0 = none. After a failure (no memory, or limit
+ * exceeded) failed is 1 and further output is dropped, so that callers check once, at the end. s is zero-terminated
  * when not
  * NULL. */
 typedef struct infer__bytes {
@@ -342,8 +341,8 @@ static double infer__double_parse(const char *s, size_t n, size_t *len);
 /* The shortest text that reads back as x, as Python's repr writes it: "0.1", "1e-07", "100000.0", "inf", "nan". Returns
  * its length (below 32); out is zero-terminated. */
 static size_t infer__double_text(double x, char out[32]);
-/* x (finite, >= 0) with `precision` (0 to 300) digits behind the point, rounded exactly, ties to even: 12.50, 1.25e+01.
- * Returns the length; out is zero-terminated. */
+/* x (finite, >= 0) with `precision` (0 to 300) digits after the point, correctly rounded, ties to even: 12.50,
+ * 1.25e+01. Returns the length; out is zero-terminated. */
 static size_t infer__double_fixed(double x, int precision, char out[700]);
 static size_t infer__double_scientific(double x, int precision, char out[700]);
 
@@ -352,19 +351,19 @@ static size_t infer__double_scientific(double x, int precision, char out[700]);
 static double infer__seconds(void); /* monotonic */
 /* The local time now: year, month 1..12, day, hour, minute, second. 0 = not known. */
 static int infer__local_time(int out[6]);
-/* Processors that this process may run on, and cores, of whose threads only one counts; both >= 1. */
+/* The number of processors that this process may run on, and of cores among them; both >= 1. */
 static int infer__processors(int *cores);
 static int infer__cores(void);      /* the latter */
 static void infer__yield(void);     /* let another thread run */
 
-/* The machine's memory in bytes, or what control groups leave of it; 0 where the system does not say. `available`
- * counts caches that would be given back. */
+/* The machine's memory in bytes, or the limit of control groups; 0 where the system does not report it. `available`
+ * includes reclaimable caches. */
 static void infer__machine_memory(uint64_t *total, uint64_t *available, uint64_t *swap);
 static int64_t infer__process(void); /* number of this process; another one after fork(). 0 where that is unknown */
 /* ---- watch.c: how long a call may go on ----------------------------------------------------------- */
 
 enum { INFER__WATCH_EVERY = 4096 }; /* units of work between two looks: 0.2 ms */
-/* Seconds that a call gets which compiles or renders what is not trusted, when limits.seconds is 0. */
+/* Default time limit in seconds for calls that compile or render untrusted input, when limits.seconds is 0. */
 #ifndef INFER__WATCH_SECONDS
 #  define INFER__WATCH_SECONDS 2.0
 #endif
@@ -385,22 +384,21 @@ INFER__INLINE int infer__watch_work(infer__watch *w, uint64_t n) {
 /* "cancelled while WHAT", or "WHAT took longer than ...". */
 static infer_result infer__watch_error(const infer__watch *w, const char *what, infer_error *err);
 
-/* Slices: work that stops after a while and goes on in a later call. The end of one is a time of infer__seconds; 0 =
- * there is none; below 0 = after the least that can be done, whatever the clock can tell apart. */
+/* Slices: work that stops after a while and continues in a later call. The end of one is a time of infer__seconds; 0 =
+ * no limit; below 0 = after the smallest piece, whatever the clock's resolution. */
 INFER__INLINE double infer__slice_end(int32_t budget_ms) { /* below 0 = without an end */
     return budget_ms < 0 ? 0 : budget_ms == 0 ? -1 : infer__seconds() + budget_ms * 1e-3;
 }
 INFER__INLINE int infer__slice_over(double end) { return end != 0 && (end < 0 || infer__seconds() >= end); }
 
-/* Work in slices (opening a model): its loops do a piece of what
- * is left, keep where they are, and return INFER_MORE when the slice is over. NULL, or without an end: a piece is all
- * there is. */
+/* Work in slices (opening a model): loops process a piece, remember where they are, and return INFER_MORE when the
+ * slice is over. NULL, or no limit: one piece is everything. */
 typedef struct infer__budget {
     double end;    /* infer__slice_end */
     uint64_t done; /* units of work since the slice began: elements of an array, or INFER__BUDGET_BYTES each */
 } infer__budget;
 enum { INFER__BUDGET_PIECE = 2048, INFER__BUDGET_BYTES = 512 }; /* units of a piece: some 0.1 to 0.5 ms */
-/* How many of n elements, of so many units each, are done before the next look at the clock. */
+/* How many of n elements, each of the given units, are done before the next look at the clock. */
 INFER__INLINE uint64_t infer__budget_piece(const infer__budget *s, uint64_t n, uint64_t units) {
     return s && s->end != 0 ? INFER__MIN(n, INFER__BUDGET_PIECE / units) : n;
 }
@@ -417,7 +415,7 @@ INFER__INLINE int infer__budget_over(infer__budget *s, uint64_t n) {
 
 /* A file for reading. Paths are UTF-8. Directories, pipes and devices are refused; an empty file has size 0 and no
  * map. A map that fails is no error: map stays NULL and infer__file_read works. INFER_NO_STDIO: UNSUPPORTED.
- * INFER__MAP_SAFE does not map a file that every user may write, and so shorten under us. */
+ * INFER__MAP_SAFE does not map a file that every user may write, since it could be truncated while mapped. */
 enum { INFER__MAP_NEVER, INFER__MAP_SAFE, INFER__MAP_ALWAYS };
 typedef struct infer__file {
     intptr_t handle; /* 0 = closed */
@@ -426,15 +424,15 @@ typedef struct infer__file {
     intptr_t map_handle;
     int shared; /* that is why it is not mapped */
 } infer__file;
-/* 0 when a mapped file has become shorter, to *size bytes: to touch what is gone would end the process. */
+/* 0 when a mapped file has been truncated, to *size bytes: reading beyond that would kill the process. */
 static int infer__file_whole(const infer__file *f, uint64_t *size);
 static infer_result infer__file_open(infer__file *f, const char *path, int want_map, infer_error *err);
 static size_t infer__file_read(infer__file *f, uint64_t offset, void *dst, size_t n); /* bytes read; thread safe */
 static void infer__file_close(infer__file *f);
 static void
-infer__file_release(const infer__file *f);         /* the pages of its map, locked or not, to the system, which reads
-                                                        * them again when they are looked at */
-/* n bytes of its map, from a multiple of 1 MiB on, stay in memory until it is closed; 0 = they cannot */
+infer__file_release(const infer__file *f);         /* gives the pages of its map, locked or not, back to the system,
+                                                    * which reads them again on access */
+/* n bytes of its map, from a multiple of 1 MiB on, stay in memory until it is closed; 0 = not possible */
 static int infer__file_lock(const infer__file *f, uint64_t from, uint64_t n);
 
 typedef struct infer__mutex infer__mutex; /* the structs are in os.c; *_init and *_start return 1, or 0 on failure */
@@ -453,12 +451,12 @@ static int infer__thread_start(infer__thread *t, infer__thread_fn fn, void *arg)
 static void infer__thread_join(infer__thread *t);
 /* Where a pool's threads run: worker i on processors[i % n] (n 0 = anywhere); low: behind other threads. */
 typedef struct infer__placing { const int32_t *processors; int32_t n, low; } infer__placing;
-/* 1 when this process may run there and the system can keep a thread there; -1 = it cannot keep any. */
+/* 1 when this process may run there and the system can pin a thread there; -1 = it cannot pin threads. */
 static int infer__processor_there(int32_t processor);
 static void infer__thread_place(int32_t processor, int low); /* the calling thread; processor -1 = anywhere */
 static uint64_t infer__thread_self(void); /* the calling thread: never 0 */
 
-/* Threads that are started between the two block every signal but those of their own faults, and so does the caller. */
+/* Threads that are started between the two block every signal except their own faults, and so does the caller. */
 typedef struct infer__signals { uint64_t old[16]; int held; } infer__signals;
 static void infer__signals_block(infer__signals *s);
 static void infer__signals_restore(const infer__signals *s);
@@ -496,11 +494,11 @@ static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int t
 static uint64_t infer__pool_bytes(int threads, infer_parallel_fn host);
 static void infer__pool_destroy(infer__pool *p);
 static int infer__pool_threads(const infer__pool *p);
-/* 1 in a child of fork(), where the workers are not. */
+/* 1 in a child of fork(), which has no worker threads. */
 static int infer__pool_lost(const infer__pool *p);
 /* The task that a worker begins with; its next ones are those after it. */
 static int infer__pool_first(const infer__pool *p, int n_tasks, int worker);
-/* In a task: wait until *a is n, which tasks that run on other threads make it within microseconds. */
+/* In a task: wait until *a is n, which running tasks on other threads will make true within microseconds. */
 static void infer__await(const infer__atomic *a, int64_t n);
 /* Run all tasks and return. Results must not depend on which worker runs a task: every sum has a fixed order. Runs
  * inline when n_tasks is 1. p NULL = inline. One job at a time; tasks do not call it. */

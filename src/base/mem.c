@@ -1,12 +1,12 @@
 /* mem.c: counted, limited memory and arenas.
  *
- * Owns:  every allocation of the library. A block remembers its size in a header in front of it, so that freeing needs
+ * Owns:  every allocation of the library. A block remembers its size in a header before it, so that freeing needs
  *        no size and the user's free gets the one that its alloc got.
  * May not know: what is stored.
  * Invariants: `used` is the sum of the sizes asked for (headers and padding, under 200 bytes a block, are not counted),
  *        plus what infer__mem_reserve added; `held` is what the allocator was asked for, headers and padding included
- *        (but not the addresses in front of a huge page, where there is no memory). Both are 0 when everything was
- *        freed. Blocks are aligned to INFER__ALIGN even when the user's allocator ignores its align argument.
+ *        (but not the addresses before a huge page, where there is no memory). Both are 0 when everything was freed.
+ *        Blocks are aligned to INFER__ALIGN even when the user's allocator ignores its align argument.
  */
 #include "base.h"
 #if !defined(INFER_NO_MALLOC)
@@ -14,7 +14,7 @@
 #endif
 
 /* Larger blocks begin at a huge page where the system has such: 512 rows of activations are on as many pages of 4 KiB,
- * more than a CPU finds at once (a prompt of a 1B model: 1.2 times as fast). */
+ * more than its TLB holds (a prompt of a 1B model: 1.2 times as fast). */
 enum { INFER__HUGE_PAGE = 1 << 21 };
 
 typedef struct infer__block {

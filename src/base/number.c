@@ -1,16 +1,16 @@
 /* number.c: decimal <-> double, exactly, whatever the locale and the C library.
  *
- * Owns:  both directions, by whole numbers of any length (infer__big). Fast where 64 bits do.
- * Rules: no memory, no libm. Digits beyond 800 are read as one that is not zero: a double's longest exact decimal, and
- *        any half way between two, is shorter.
- * Method: Clinger, How to read floating point numbers accurately (PLDI 1990): a guess, then exact comparison with the
- *        half ways beside it.
+ * Owns:  both directions, by integers of any length (infer__big). Fast where 64 bits do.
+ * Rules: no memory, no libm. Digits beyond 800 are read as one non-zero digit: the longest exact decimal of a double,
+ *        or of a midpoint between two, is shorter.
+ * Method: Clinger, How to read floating point numbers accurately (PLDI 1990): an estimate, then exact comparison with
+ *        the midpoints next to it.
  * Start: infer__double_parse.
  */
 #include "base.h"
 
 enum { INFER__BIG_WORDS = 128, INFER__DECIMAL_DIGITS = 800, INFER__DECIMAL_ENOUGH = 40 };
-/* A whole number: sum of w[i] * 2^(32 i), n words, the highest not 0. 2^4096 is far above all that is made here:
+/* An integer: sum of w[i] * 2^(32 i), n words, the highest not 0. 2^4096 is far above any value here:
  * 800 digits * 2^1075 has 3734 bits. */
 typedef struct infer__big {
     uint32_t w[INFER__BIG_WORDS];
@@ -95,7 +95,7 @@ static int infer__decimal_side(const char *digits, int n_digits, int e10, uint64
 static const double INFER__TENS[23] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13,
                                         1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 
-/* digits (no zero in front, none at the end unless n_digits is 1) * 10^e10 to the nearest double. */
+/* digits (no leading zero, none at the end unless n_digits is 1) * 10^e10 to the nearest double. */
 static double infer__decimal_round(const char *digits, int n_digits, int e10) {
     const uint64_t top = (uint64_t)0x7ff << 52; /* infinity */
     uint64_t x = 0, low = 0, high = top, guess;
@@ -114,7 +114,7 @@ static double infer__decimal_round(const char *digits, int n_digits, int e10) {
     if (n_digits + e10 > 310) { memcpy(&out, &top, 8); return out; }
     if (n_digits + e10 < -325) return 0;
     if (n_digits >
-        INFER__DECIMAL_ENOUGH) { /* the first digits decide, unless a double or a half way lies just behind them */
+        INFER__DECIMAL_ENOUGH) { /* the first digits decide, unless a double or a midpoint is just above them */
         char above[INFER__DECIMAL_ENOUGH];
         double under;
         memcpy(above, digits, sizeof above);
@@ -132,8 +132,8 @@ static double infer__decimal_round(const char *digits, int n_digits, int e10) {
     for (; e < 0; e += INFER__MIN(-e, 22)) f = f / INFER__TENS[INFER__MIN(-e, 22)];
     out = f;
     memcpy(&guess, &out, 8);
-    /* The largest double not above it: the bits of positive doubles are in their order. The guess is some 20 roundings
-     * off; look farther only where that does not hold (at the smallest doubles). */
+    /* The largest double not above it: the bits of positive doubles are in their order. The estimate is off by some 20
+     * roundings at most; search farther only where that does not hold (at the smallest doubles). */
     if (guess > 64 && guess < top - 64) {
         if (infer__decimal_side(digits, n_digits, e10, guess - 32, 0) >= 0) low = guess - 32;
         if (infer__decimal_side(digits, n_digits, e10, guess + 32, 0) < 0) high = guess + 32;
@@ -157,7 +157,7 @@ static double infer__double_parse(const char *s, size_t n, size_t *len) {
     *len = 0;
     negative = n > 0 && s[0] == '-';
     if (n > 0 && (s[0] == '-' || s[0] == '+')) at++;
-    for (e = 0; at < n; at++) { /* e = 1 behind the point */
+    for (e = 0; at < n; at++) { /* e = 1 after the point */
         if (s[at] == '.' && !e) { e = 1; continue; }
         if (s[at] < '0' || s[at] > '9') break;
         seen = 1;
@@ -194,7 +194,7 @@ static double infer__double_parse(const char *s, size_t n, size_t *len) {
 /* ---- double -> decimal ------------------------------------------------------------------------------- */
 
 /* All decimal digits of m * 2^e to out (800 bytes are enough), their number to *n_digits. Returns the exponent of ten
- * behind the last one. */
+ * after the last one. */
 static int infer__double_digits(uint64_t m, int e, char *out, int *n_digits) {
     infer__big b;
     int n = 0, i, e10 = e < 0 ? e : 0;
@@ -243,7 +243,7 @@ static size_t infer__double_text(double x, char out[32]) {
         if (e) m |= (uint64_t)1 << 52; else e = least = 1; /* subnormal: few digits may do */
         e10 = infer__double_digits(m, e - 1075, digits, &n);
     }
-    at = n + e10; /* the point stands behind this many digits */
+    at = n + e10; /* the point stands after this many digits */
     for (keep = least; keep < 17 && keep < n; keep++) { /* up to 15 digits always come back; then the fewest that do */
         int grown = infer__digits_round(digits, n, keep, d);
         double back = infer__decimal_round(d, keep, at + grown - keep);
@@ -277,7 +277,7 @@ static size_t infer__double_text(double x, char out[32]) {
     return len;
 }
 
-/* The exact decimal digits of x (finite, >= 0), with a zero in front: x = 0.d0d1d2... * 10^*point. Returns their
+/* The exact decimal digits of x (finite, >= 0), with a leading zero: x = 0.d0d1d2... * 10^*point. Returns their
  * number; x = 0 gives "0", 1. */
 static int infer__double_decimal(double x, char digits[INFER__DECIMAL_DIGITS + 1], int *point) {
     uint64_t m;
@@ -293,7 +293,7 @@ static int infer__double_decimal(double x, char digits[INFER__DECIMAL_DIGITS + 1
     *point = n + 1 + e10;
     return n + 1;
 }
-/* The same in place, keep >= 1; the zero in front takes a carry. */
+/* The same in place, keep >= 1; the leading zero takes a carry. */
 static void infer__digits_cut(char *digits, int n, int keep) {
     char out[INFER__DECIMAL_DIGITS + 1];
     if (keep >= n) return;

@@ -1,9 +1,9 @@
 /* os.c: the only file with OS calls: atomics, clock, CPU count, files, threads, dynamic libraries.
  *
  * Owns:  what differs between POSIX, Windows and systems with neither (bare metal, WASI: no threads, no mapping).
- * May not know: what is in the files or what the threads do.
+ * May not know: the contents of files or the work of threads.
  * Note:  under -std=c99, and when a user included a system header before us, C libraries hide pread, clock_gettime and
- *        sched_getaffinity, and 32-bit glibc keeps 32-bit offsets. The few declarations that are needed are made here.
+ *        sched_getaffinity, and 32-bit glibc keeps 32-bit offsets. The few declarations needed are here.
  */
 #include "base.h"
 
@@ -218,7 +218,7 @@ static void infer__read_text(const char *path, char *text, size_t cap) {
     text[n > 0 ? n : 0] = 0;
 }
 
-/* The number that starts at *p (spaces before it skipped), 0 when there is none; *p moves behind it. */
+/* The number that starts at *p (spaces before it skipped), 0 when there is none; advances *p past it. */
 static uint64_t infer__read_number(const char **p) {
     uint64_t n = 0;
     while (**p == ' ' || **p == '\n') ++*p;
@@ -248,8 +248,8 @@ static int infer__quota(void) {
 }
 #endif
 
-/* Processors that this process may run on; containers and taskset lower it. *cores: with those of one core counted
- * once, 0 where the system does not say which those are. */
+/* Processors that this process may run on; containers and taskset lower it. *cores: counting hardware threads of a core
+ * once, 0 where the system does not report the topology. */
 #if defined(INFER__WINDOWS)
 static int infer__os_processors(int *cores) {
     SYSTEM_LOGICAL_PROCESSOR_INFORMATION found[512];
@@ -355,7 +355,7 @@ static void infer__system_version(char *dst, size_t cap) {
 }
 
 #if defined(__linux__)
-/* The number behind `name` at the beginning of a line of `text`, 0 when there is none. */
+/* The number after `name` at the beginning of a line of `text`, 0 when there is none. */
 static uint64_t infer__read_field(const char *text, const char *name) {
     size_t n = strlen(name);
     const char *p;
@@ -367,7 +367,7 @@ static uint64_t infer__read_field(const char *text, const char *name) {
     return 0;
 }
 
-/* What one control group leaves, from its three files; its page cache would be given back. */
+/* The memory that one control group allows, from its three files; its page cache is reclaimable. */
 static void infer__group_memory(const char *dir, const char *limit_name, const char *used_name, const char *cache,
                                 uint64_t *total, uint64_t *available) {
     char path[400], text[4096];
@@ -452,7 +452,7 @@ static int64_t infer__process(void) {
 #endif
 }
 
-/* Give the processor to somebody else. */
+/* Yield the processor. */
 static void infer__yield(void) {
 #if defined(INFER__WINDOWS)
     SwitchToThread();
@@ -466,7 +466,8 @@ static void infer__yield(void) {
 #if defined(INFER__THREADS) && !defined(INFER__WINDOWS)
 
 /* The signals that threads of the library block: all that are sent to a process, so that the host's threads get them.
- * Faults of the thread itself stay: blocked, they would end the process past a crash handler of the host's. */
+ * The thread's own faults stay unblocked: blocked, they would kill the process without calling the host's crash
+ * handler. */
 #  if defined(__linux__) /* a strict mode hides sigset_t and its functions; bit n - 1 of it is signal n */
 typedef struct infer__sigset { unsigned long words[128 / sizeof(unsigned long)]; } infer__sigset;
 #    if defined(SIG_SETMASK)
@@ -728,7 +729,8 @@ static int infer__file_whole(const infer__file *f, uint64_t *size) {
     if (!f->map) return 1;
     if (fstat((int)(f->handle - 1), &st) == 0) now = (int64_t)st.st_size;
     else if (errno == EOVERFLOW) now = (int64_t)INFER__LSEEK((int)(f->handle - 1), 0, SEEK_END);
-    if (now < 0 || (uint64_t)now >= f->size) return 1; /* where the system does not say, the file is taken as it was */
+    if (now < 0 || (uint64_t)now >= f->size) return 1; /* where the system does not report it, assume the file is
+                                                        * unchanged */
     *size = (uint64_t)now;
     return 0;
 }

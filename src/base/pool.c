@@ -3,16 +3,16 @@
  * Owns:  the worker threads, or the calls to the host's parallel_for.
  * May not know: what a task does.
  * How:   the tasks are cut into shares, one after the other, one for each worker (or for a few). `left` of a share
- *        counts down: whoever brings it from k to k-1 runs task end - k, so that tasks of a share begin in ascending
- *        order and memory is read forwards. A worker takes from its own share and then from the others: one whose core
- *        is busy takes fewer. `undone` counts tasks that have not finished; the job ends at 0. fn, arg and end are
- *        written before `left` and read only by somebody who holds an unfinished task, so a worker that wakes late
- *        finds either nothing to do or the next job, never a mixture. Workers wait for a change of `number`.
- *        Idle workers spin (ops follow each other within microseconds, tokens within tens), then sleep. A spin that
- *        lasts gives its core away in between, so that whoever is waited for can run there: with 8 threads on 2 cores
- *        a job of 32 tasks of 0.4 us takes 7 us, and 27 us where workers sleep at once. Sleeping uses Dekker's
- *        pattern: the sleeper announces itself and then looks at the counter, the waker changes the counter and then
- *        looks for sleepers; with sequentially consistent atomics one of them sees the other.
+ *        counts down: the worker that decrements it from k to k-1 runs task end - k, so that tasks of a share begin in
+ *        ascending order and memory is read forwards. A worker takes from its own share and then from the others: one
+ *        whose core is busy takes fewer. `undone` counts tasks that have not finished; the job ends at 0. fn, arg and
+ *        end are written before `left` and read only by workers with an unfinished task, so a worker that wakes
+ *        late finds either nothing to do or the next job, never a mixture. Workers wait for a change of `number`. Idle
+ *        workers spin (ops follow each other within microseconds, tokens within tens), then sleep. A spin that lasts
+ *        gives its core away in between, so that whoever is waited for can run there: with 8 threads on 2 cores a job
+ *        of 32 tasks of 0.4 us takes 7 us, and 27 us where workers sleep at once. Sleeping uses Dekker's pattern: the
+ *        sleeper announces itself and then looks at the counter, the waker changes the counter and then looks for
+ *        sleepers; with sequentially consistent atomics one of them sees the other.
  * Layout: a share is a cache line of its own, so is what all workers watch, and what ends the job.
  * Invariant: one job at a time, from one thread at a time; tasks do not start jobs.
  */
@@ -33,7 +33,7 @@ typedef struct infer__worker {
     infer__thread thread;
 } infer__worker;
 
-/* Tasks that nobody has taken: left of them, before `end`. */
+/* Tasks not taken yet: left of them, before `end`. */
 typedef struct infer__share {
     infer__atomic left;
     int end;
@@ -183,7 +183,7 @@ static void infer__pool_destroy(infer__pool *p) {
     int i;
     int lost;
     if (!p) return;
-    lost = infer__pool_lost(p); /* then nobody can be joined, and conditions still have their waiters */
+    lost = infer__pool_lost(p); /* then no thread can be joined, and conditions still have their waiters */
     if (!lost && p->has_lock && p->has_wake && p->has_done) {
         infer__mutex_lock(&p->lock);
         infer__atomic_set(&p->stop, 1);

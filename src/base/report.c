@@ -1,8 +1,8 @@
 /* report.c: errors, the log, and the formatting of both.
  *
- * Owns:  turning a printf-like format into a short clean text: one line of valid UTF-8 whatever bytes a file or a
- *        caller put into a name. infer__format is for every text that the library makes: unlike snprintf it knows no
- *        locale (a decimal point is a point), needs no <stdio.h>, and is the same on every C library.
+ * Owns:  formatting into a short clean text: one line of valid UTF-8 whatever bytes a name from a file or a caller
+ *        holds. infer__format is for every text that the library makes: unlike snprintf it ignores the locale, needs no
+ *        <stdio.h>, and is the same with every C library.
  * May not know: what the messages are about.
  * Invariant: output is always zero-terminated and never longer than the buffer.
  */
@@ -12,7 +12,7 @@
 
 typedef struct infer__out {
     char *at, *end; /* end = the last byte, kept for the terminator */
-    int cut;        /* something did not fit */
+    int cut;        /* the output was truncated */
     size_t full;    /* length had everything fitted */
 } infer__out;
 
@@ -55,7 +55,7 @@ static void infer__decimal(double x, int digits, char *text, int *exponent) {
         while (x < 1) { x *= 10; e--; }
     }
     for (i = 0; i < digits; i++) limit *= 10;
-    x /= unit; /* 1 <= x < 10, but for rounding */
+    x /= unit; /* 1 <= x < 10, except for rounding */
     x *= (double)limit / 10;
     u = (uint64_t)x;
     if (x - (double)u > 0.5 || (x - (double)u == 0.5 && (u & 1))) u++; /* ties to even, as printf does */

@@ -1,9 +1,9 @@
-/* watch.c: how long a call may go on.
+/* watch.c: time limits of calls.
  *
- * Owns:  the deadline and the caller's cancel of calls that are no eval: rendering, compiling grammars, tokenizing.
+ * Owns:  deadline and cancellation of calls other than evals: rendering, compiling grammars, tokenizing.
  * Rules: work is counted in units of some 50 ns; the clock and the caller are asked once in INFER__WATCH_EVERY of them,
- *        so that counting costs an addition. What has to be the same on every machine is limited by counted work, not
- *        by this: the clock is what holds when the work was counted wrongly, or when the machine is slow.
+ *        so that counting costs an addition. Limits that must be the same on every machine are counted work, not this:
+ *        the clock is the backstop for undercounted work and slow machines.
  */
 #include "base.h"
 

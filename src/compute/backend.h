@@ -1,14 +1,14 @@
-/* backend.h: the op vtable: what a forward pass is made of, whatever runs it.
+/* backend.h: the op vtable: the operations of a forward pass, whatever runs them.
  *
  * Owns:  infer__ctx (one pass: values per token, sticky error, kernels), tensors, weights, op arguments, infer__ops.
- * Rules: an op never returns an error; it calls infer__fail and later ops do nothing (the caller checks once, after).
- *        Nothing allocates during a pass. Arguments are fixed for a shape; what changes per token (ids, positions, page
- *        tables) lies in infer__pass, one buffer written once per pass, so that a recorded graph stays valid.
- *        Knows no layers, architectures or files.
+ * Rules: an op never returns an error; it calls infer__fail, and later ops do nothing (the caller checks once, at the
+ *        end). Nothing allocates during a pass. Arguments are fixed for a shape; what changes per token (ids,
+ *        positions, page tables) is in infer__pass, one buffer written once per pass, so that a recorded graph stays
+ *        valid. Knows no layers, architectures or files.
  * Sums:  every sum has a fixed order that depends on neither threads nor batch: dot products walk K in INFER__LANES
  *        accumulators (lane = k % INFER__LANES, lanes added pairwise at the end: infer__sum_lanes), attention walks
- *        keys in chunks of INFER__KV_CHUNK positions counted from position 0, and what every INFER__KV_SPLIT
- *        positions gave is merged in their order.
+ *        keys in chunks of INFER__KV_CHUNK positions counted from position 0, and the results of every INFER__KV_SPLIT
+ *        positions are merged in order.
  */
 #ifndef INFER__BACKEND_H
 #define INFER__BACKEND_H
@@ -20,7 +20,7 @@ enum {
     INFER__LANES = 16,    /* accumulators of a dot product: one AVX-512 register, two AVX2, four NEON */
     INFER__PAGE = 16,     /* positions in a cache page */
     INFER__KV_CHUNK = 64, /* positions per step of online softmax: a multiple of INFER__PAGE */
-    INFER__KV_SPLIT = 512, /* positions after which it starts anew: a multiple of INFER__KV_CHUNK */
+    INFER__KV_SPLIT = 512, /* positions after which it restarts: a multiple of INFER__KV_CHUNK */
     INFER__KV_BLOCK = 32, /* values in a block of a Q8_0 or Q4_0 cache */
     INFER__MAX_DIM = 1 << 24, /* of a row: keeps int32 products of indices in range where they are small */
     INFER__MAX_HEAD_DIM = 1024, /* so that one head's accumulators fit on a worker's scratch */
@@ -57,9 +57,9 @@ typedef struct infer__weight {
     int32_t rows, cols;
     uint64_t row_bytes;
     const char *name;
-    int32_t tensor;           /* of the file: 1 + its index, 0 = it was made; */
+    int32_t tensor;           /* of the file: 1 + its index, 0 = derived; */
     int32_t first;            /* its row that is this one's first */
-    uint64_t at;              /* release.c: 1 + where data begins in the tensor's bytes, 0 = it is none of them */
+    uint64_t at;              /* release.c: 1 + offset of data in the tensor's bytes, 0 = not from the file */
     const struct infer__weight *low; /* two: A and B of what is added to its products, see switched.c; NULL = none */
 } infer__weight;
 
@@ -70,7 +70,7 @@ typedef struct infer__pass {
     int64_t block_len;
     int32_t *ids;  /* n_rows: token, or -1 when the row's embedding was given */
     int32_t *pos;  /* n_rows: position in its sequence */
-    int32_t *end;  /* n_rows: rows see positions below it, also later ones; NULL = up to their own (causal) */
+    int32_t *end;  /* n_rows: rows attend to positions below it, also later ones; NULL = up to their own (causal) */
     /* n_rows each: where rows are on up to four axes, for rotation alone (M-RoPE: text has pos on all); NULL = pos */
     const int32_t *axis[INFER__AXES];
     int32_t *seq;  /* n_rows: 0..n_seq-1 */
@@ -84,8 +84,8 @@ typedef struct infer__pass {
 } infer__pass;
 
 /* Keys or values of one layer: pages of [n_head][INFER__PAGE] rows. A row is one head's dim values: numbers, or blocks
- * of INFER__KV_BLOCK as in files (Q8_0, Q4_0), the last one padded. The CPU keeps a page's keys turned, same bytes in
- * another order: see cpu_kv.c. */
+ * of INFER__KV_BLOCK as in files (Q8_0, Q4_0), the last one padded. The CPU stores a page's keys transposed, the same
+ * bytes in another order: see cpu_kv.c. */
 typedef struct infer__kv_buf {
     infer__buf buf;
     int32_t type; /* infer_kv_type, resolved: never DEFAULT */
@@ -97,7 +97,7 @@ INFER__INLINE uint64_t infer__kv_bytes(int32_t type, int32_t dim) {
     if (type == INFER_KV_Q4_0) return 18 * blocks;
     return type == INFER_KV_F32 ? 4 * n : 2 * n;
 }
-/* Rows of a page whose slot has one for every so many positions, and how many there are before position pos. */
+/* Rows of a page whose slot has one for every `every` positions, and how many there are before position pos. */
 INFER__INLINE int32_t infer__page_rows(int32_t every) {
     return every <= 1 ? INFER__PAGE : every < INFER__PAGE ? INFER__PAGE / every : 1;
 }
@@ -109,8 +109,8 @@ INFER__INLINE uint64_t infer__kv_offset(int32_t type, int32_t page, int32_t head
 
 /* ---- op arguments ------------------------------------------------------------------------------ */
 
-/* y[i] = table[ids[i]] * scale (+ positions[pos[i]]); rows whose id is -1 keep their content (but for + positions), or
- * get the table's row 0 with `pad`. looked: by the pass's `looked` instead of ids. add: to
+/* y[i] = table[ids[i]] * scale (+ positions[pos[i]]); rows whose id is -1 keep their content (except for + positions),
+ * or get the table's row 0 with `pad`. looked: by the pass's `looked` instead of ids. add: to
  * what is there. */
 typedef struct infer__embed_args {
     infer__tensor y;
@@ -141,16 +141,16 @@ INFER__INLINE int infer__norm_fits(const infer__norm_args *a, const infer__weigh
 }
 
 /* Low-rank additions (LoRA, arXiv 2106.09685), to what up to three matrices make of the same rows:
- * y[p.of] += p.scale * B A x for every part p, in order, for its rows. a: [rank][x.cols]; b: B turned, as `mix` of
- * infer__kernels wants it, of which columns first, first + 1, .. are y's. With ids they are pairs of matrices of
+ * y[p.of] += p.scale * B A x for every part p, in order, for its rows. a: [rank][x.cols]; b: B transposed, in the
+ * layout of `mix` of infer__kernels; its columns first, first + 1, .. are y's. With ids they are pairs of matrices of
  * experts, one after the other; rows are tokens, and per_expert_x and weights mean what they do in
- * infer__moe_matmul_args. On the host a and b are of `kind`; float32 at these offsets (bytes) of buf on a device, where
- * B is not turned: [width][rank].
+ * infer__moe_matmul_args. On the host a and b are of `kind`; on a device float32 at these offsets (bytes) of buf, where
+ * B is not transposed: [width][rank].
  * room: for the values of A x of all parts; on a device also for those of B A x of one. */
 enum { INFER__LOW_PARTS = 16 };
 enum { INFER__LOW_F32, INFER__LOW_F16, INFER__LOW_BF16 };
 INFER__INLINE int32_t infer__low_bytes(int32_t kind) { return kind == INFER__LOW_F32 ? 4 : 2; }
-/* Values of B turned, of so many columns. */
+/* Number of values of B transposed, padded to whole blocks of columns. */
 INFER__INLINE int64_t infer__low_turned(int32_t rank, int32_t width) {
     return (int64_t)rank * ((width + INFER__LANES - 1) / INFER__LANES * INFER__LANES);
 }
@@ -175,26 +175,26 @@ typedef struct infer__matmul_args {
     int32_t n_w;
     const infer__weight *w[3], *b[3]; /* b[j] may be NULL */
     infer__tensor y[3];
-    /* Neighbours: ops before or after this one that a backend may do along with it; then what is only passed between
-     * them (x, y[j]) need not be written. NULL = none. See infer__matmul. */
+    /* Ops before and after this one that a backend may fuse with it; then intermediate results (x, y[j]) need not be
+     * written. NULL = none. See infer__matmul. */
     const struct infer__norm_args *norm; /* gives x: norm->y is x */
-    int32_t keep;                        /* 1: others read x, too: it is written */
+    int32_t keep;                        /* 1: others read x, too, so it must be written */
     const infer__low_args *low;          /* of x and y */
     const struct infer__act_args *act;   /* of y[1] with up = y[0] into y[0], or of y[0] alone when n_w is 1 */
     const struct infer__add_args *add;   /* of y[0]: add->x is y[0]; n_w is 1 */
-    const infer__weight *next; /* what the next product will read, after other ops: may be fetched. NULL = not known */
+    const infer__weight *next; /* the matrix of the next product, after other ops: may be prefetched. NULL = unknown */
 } infer__matmul_args;
 
 enum { INFER__ROPE_NONE, INFER__ROPE_PAIRS, INFER__ROPE_HALVES };
 /* Rotate the first n_rot values of every head of x (rows x n_head*dim), by angle pos * freq[i], i < n_rot/2; PAIRS
- * turns (2i, 2i+1), HALVES (i, i + n_rot/2), the other way with `back`; cos and sin are multiplied by
- * `scale` (YaRN's magnitude). freq holds two sets of n_rot/2 float32: normal and extended (see infer__pass). Source:
- * RoFormer, arXiv 2104.09864. */
+ * rotates (2i, 2i+1), HALVES (i, i + n_rot/2), backwards with `back`; cos and sin are multiplied by `scale` (YaRN's
+ * magnitude). freq holds two sets of n_rot/2 float32: normal and extended (see infer__pass). Source: RoFormer, arXiv
+ * 2104.09864. */
 typedef struct infer__rope_args {
     infer__tensor x;
     int32_t n_head, dim, n_rot, kind, back;
-    const infer__buf *freq; /* on a device: turns per position as pairs of float32 whose sum it is */
-    const uint8_t *axes;    /* n_rot/2: the axis of a row's place that turns the pair; NULL = its position */
+    const infer__buf *freq; /* on a device: revolutions per position, as sums of two float32 */
+    const uint8_t *axes;    /* n_rot/2: the axis whose position rotates the pair; NULL = the row's position */
     float scale;
 } infer__rope_args;
 
@@ -204,7 +204,7 @@ typedef struct infer__kv_store_args {
     infer__kv_buf *k_cache, *v_cache;
     int32_t group, n_head, dim_k, dim_v;
     const infer__rope_args *rope_q,
-        *rope_k; /* neighbours: q, which is written, and k, which need not be. NULL = none */
+        *rope_k; /* to fuse: rotations of q, which is written, and of k, which need not be. NULL = none */
     const infer__norm_args *norm_q, *norm_k; /* and norms of heads before that, in place. NULL = none */
 } infer__kv_store_args;
 
@@ -215,9 +215,9 @@ typedef struct infer__rows_store_args {
     int32_t group;
 } infer__rows_store_args;
 
-/* A page of a cache buffer, and the same as rows of the host's memory: [n_head][INFER__PAGE][dim], position by
- * position, which is how sessions are saved. keys: the CPU keeps those transposed. every: see infer__page_rows. spare:
- * as many bytes. import may change rows, which stay valid until the next sync. */
+/* A page of a cache buffer, and the same as rows in the host's memory: [n_head][INFER__PAGE][dim], position by
+ * position, the format of saved sessions. keys: the CPU stores them transposed. every: see infer__page_rows. spare:
+ * scratch of the same size. import may change rows, which must stay valid until the next sync. */
 typedef struct infer__kv_page_args {
     infer__kv_buf *buf;
     int32_t page, n_head, dim, keys, every;
@@ -229,18 +229,18 @@ INFER__INLINE uint64_t infer__kv_page_bytes(const infer__kv_page_args *a) {
 
 /* For every row and head: softmax(softcap(scale * temp(pos) * q.k) + slope * (kpos - pos)) v over the positions of the
  * row's sequence that it sees (infer__row_sees): those below pass->end, and of them the last `window` up to its own,
- * and those of its own chunk of `chunk` positions (Llama 4); around: the window lies around the row, window / 2
+ * and those of its own chunk of `chunk` positions (Llama 4); around: the window is centred on the row, window / 2
  * positions on either side, and slopes count distances on both. Head h reads K/V head h / (n_head / n_head_kv).
  * softcap(x) = cap * tanh(x / cap), 0 = none. slopes from max_bias (ALiBi, arXiv 2108.12409), 0 = none.
  * temp(pos) = log(floor((pos + temp_offset) / temp_floor) + 1) * temp_scale + 1, temp_scale 0 = none.
- * sinks: n_head values, NULL = none: a head's is one more score of its softmax, as it is (no scale, cap or slope),
- * without a value: it takes a share of the weights, and gives nothing (gpt-oss; arXiv 2309.17453 has the idea).
- * bias: n_head x (2 * reach + 1) float32, NULL = none: added to the score of a key by how far it lies ahead of the row,
- * from -reach to reach, farther ones as those (relative positions: T5, arXiv 1910.10683). Without softcap.
- * source: rows see all positions of their sequence's source (cross attention), whatever their own.
- * chosen: what infer__index_args chose (buf NULL = nothing is chosen): a row sees those positions alone, K/V head g
- * those of set g * chosen_sets / n_head_kv. Without window, chunk and slopes. What is below 0 in a list is entry
- * -1 - it of `more` (compressed attention), which has one for every more_every positions. */
+ * sinks: n_head values, NULL = none: each is one more score of its head's softmax, used as it is (no scale, cap or
+ * slope), without a value: it takes a share of the weights and contributes nothing (gpt-oss; idea: arXiv 2309.17453).
+ * bias: n_head x (2 * reach + 1) float32, NULL = none: added to the score of a key by its distance ahead of the row,
+ * clamped to -reach .. reach (relative positions: T5, arXiv 1910.10683). Without softcap. source: rows attend to all
+ * positions of their sequence's encoded input (cross attention), whatever their own position. chosen: the lists of
+ * infer__index_args (buf NULL = none): a row attends only to those positions, K/V head g those of set g * chosen_sets /
+ * n_head_kv. Without window, chunk and slopes. A number i below 0 in a list is entry -1 - i of `more` (compressed
+ * attention), which has one entry per more_every positions. */
 typedef struct infer__attention_args {
     infer__tensor q, y; /* rows x n_head*dim_k, rows x n_head*dim_v */
     /* v_cache may be k_cache: then a value is the first dim_v of its key (latent attention) */
@@ -254,14 +254,14 @@ typedef struct infer__attention_args {
     int32_t chosen_sets, more_every, more_group;
 } infer__attention_args;
 
-/* Compressed attention (DeepSeek V4): positions (e * every .. (e + 1) * every - 1) make entry e, which rows of the pass
- * that are the last of one leave. `rows` holds [width] float32 for each position; from `first` on are what is summed,
- * n = dim (twice that with `overlap`) values, and n scores of them; place has n more for each of `every` positions.
- * Value i of the sum: values i of the positions, weighted by the softmax of score i + place i. With overlap values and
- * scores i are those of the `every` positions before (but for entry 0), and values and scores dim + i of its own.
- * place NULL: there are no scores; the sum is the mean, and the first n_rot values are rotated.
- * The entry is its norm (RMS), the last n_rot values rotated as those of the first position (rope.x is not used; of
- * kind NONE: not at all). */
+/* Compressed attention (DeepSeek V4): positions (e * every .. (e + 1) * every - 1) make entry e, which is written by
+ * the row with its last position. `rows` holds [width] float32 for each position; from `first` on there are n = dim
+ * (twice that with `overlap`) values to be summed, and n scores of them; place has n more for each of `every`
+ * positions. Value i of the sum: values i of the positions, weighted by the softmax of score i + place i. With overlap
+ * values and scores i are those of the `every` positions before (except for entry 0), and values and scores dim + i of
+ * its own. place NULL: there are no scores; the sum is the mean, and the first n_rot values are rotated.
+ * The entry is the RMS norm of the sum, with the last n_rot values rotated to its first position (rope.x is not used;
+ * kind NONE: not rotated). */
 typedef struct infer__compress_args {
     const infer__kv_buf *rows;
     infer__kv_buf *entries;
@@ -271,17 +271,16 @@ typedef struct infer__compress_args {
     infer__rope_args rope;
 } infer__compress_args;
 
-/* What an indexer chooses of the positions up to a row's own (DeepSeek Sparse Attention: the DeepSeek-V3.2-Exp report).
- * Keys are one head of dim values, in k_cache. The score of position s is, with w, the sum over the heads h, in order,
- * of w[h] * max(q[h] . key s, 0), and there is one set; without w each head has a set of its own, scored by
- * q[h] . key s (MiniMax M3), unless `sum` says that w is 1 for all. Positions are in blocks of `block`,
- * counted from 0, the score of one is its largest; the
+/* The choice of an indexer among the positions up to a row's own (DeepSeek Sparse Attention: the DeepSeek-V3.2-Exp
+ * report). Keys are one head of dim values, in k_cache. The score of position s is, with w, the sum over the heads h,
+ * in order, of w[h] * max(q[h] . key s, 0), and there is one set; without w each head has a set of its own, scored by
+ * q[h] . key s (MiniMax M3), unless `sum` says that w is 1 for all. Positions are in blocks of `block`, counted from 0,
+ * the score of one is its largest; the
  * `top` blocks with the largest scores are chosen, the last `local` ones up to the row's own before all others. The
- * lower block comes first among equals, one that is not a number last.
- * every (0, 1 = none): k_cache has an entry for every so many positions, and such take the place of positions; a row
- * sees those whose positions are all up to its own. With block 1. gives: what the list has for an entry.
- * q.buf NULL: all are chosen.
- * y: a row has `sets` lists of int32 (bits): how many there are, then these; y.cols / sets is enough for them. */
+ * lower block comes first among equals, NaN last. every (0, 1 = none): k_cache has one entry per `every` positions, and
+ * entries are chosen instead of positions; a row may choose those whose positions are all up to its own. Only with
+ * block 1. gives: what is listed for an entry. q.buf NULL: all are chosen. y: a row has `sets` lists of int32 (bits):
+ * the count, then the numbers; y.cols / sets is large enough. */
 enum {
     INFER__INDEX_POSITIONS, /* of the session, ascending; with every 0 */
     INFER__INDEX_RUNS,      /* an entry's positions, and then those up to the row's own that are not part of one yet */
@@ -329,7 +328,7 @@ enum {
     INFER__ACT_RELU2,
     INFER__ACT_SIGMOID,
     INFER__ACT_TANH,
-    INFER__ACTS_TAKEN, /* the above: products take them along */
+    INFER__ACTS_TAKEN, /* those above can be fused with products */
     INFER__ACT_GELU_SIGMOID = INFER__ACTS_TAKEN, /* x * sigmoid(1.702 x): arXiv 1606.08415 */
     INFER__ACT_SOFTPLUS, /* log(1 + exp x) */
     INFER__ACTS, /* how many take one value and no parameters */
@@ -337,10 +336,10 @@ enum {
     INFER__ACT_LINEAR, /* x as it is */
     INFER__ACT_SITU    /* of several ops: infer__act_run */
 };
-/* y = act(x) (* up when up.buf is set) (/ divide[col] when divide is set). y may be x or up. With limit > 0 x is cut to
- * at most limit and up to -limit .. limit before; limit_after: act(x) is cut, not x (Step 3.5); up_add is added to up
- * (gpt-oss: limit 7, up_add 1). Where x has fewer columns than y, each of them counts for y.cols / x.cols neighbours (a
- * gate for a whole row, or for a head).
+/* y = act(x) (* up when up.buf is set) (/ divide[col] when divide is set). y may be x or up. With limit > 0, x is first
+ * clamped to at most limit, and up to -limit .. limit; limit_after: act(x) is clamped instead of x (Step 3.5); up_add
+ * is added to up (gpt-oss: limit 7, up_add 1). Where x has fewer columns than y, each applies to y.cols / x.cols
+ * adjacent columns (a gate for a whole row, or for a head).
  * XIELU (arXiv 2411.13010), with `xielu` = alpha_p, alpha_n, beta, eps: alpha_p x^2 + beta x above 0, else
  * alpha_n (exp(min(x, eps)) - 1 - x) + beta x. */
 typedef struct infer__act_args {
@@ -350,7 +349,7 @@ typedef struct infer__act_args {
     float limit, up_add;
     float xielu[4];
 } infer__act_args;
-/* 1 when nothing is cut, added or read for several columns. */
+/* 1 when nothing is clamped, added or broadcast. */
 INFER__INLINE int infer__act_plain(const infer__act_args *a) {
     return a->limit == 0 && a->up_add == 0 && a->x.cols == a->y.cols;
 }
@@ -364,12 +363,12 @@ enum { INFER__SCORE_SOFTMAX, INFER__SCORE_SIGMOID, INFER__SCORE_SQRT_SOFTPLUS /*
        INFER__SCORES, /* how many: the CPU's op alone knows the others */
        INFER__SCORE_SPARSEMIXER = INFER__SCORES };
 /* How a layer's router chooses from logits of n_expert experts. An expert's score is the softmax over all of them, or a
- * function of its own logit. The choice goes by score + bias (by the logit where there is neither bias nor groups), the
- * lower index first among equals; the weights are scores without bias.
- * Groups (n_group > 1: n_expert / n_group neighbours each): first the group_used groups with the largest sum of their
- * group_best largest score + bias, then experts of these alone (DeepSeek-V3, arXiv 2412.19437).
+ * function of its own logit. Experts are chosen by score + bias (by the logit where there is neither bias nor groups),
+ * the lower index first among equals; the weights are scores without bias. Groups (n_group > 1: n_expert / n_group
+ * adjacent experts each): first the group_used groups with the largest sum of their group_best largest score + bias,
+ * then experts of these alone (DeepSeek-V3, arXiv 2412.19437).
  * SparseMixer (GRIN, arXiv 2409.12136; no bias, no groups) takes the largest logit, n_used times, without those taken
- * before; its score is the softmax over those that remain and lie within 2% of it:
+ * before; its score is the softmax over those that remain and are within 2% of it:
  * (largest - x) / max(|x|, largest) <= 0.02. */
 typedef struct infer__router {
     int32_t n_expert, n_used;
@@ -380,14 +379,14 @@ typedef struct infer__router {
     float floor, scale; /* scale: of the weights, last */
 } infer__router;
 /* x: rows x n_expert logits. ids and weights are rows x n_used, ids stored as float32 bit patterns of int32 in a tensor
- * of the same shape. A logit that is not a number makes the row's weights so. */
+ * of the same shape. A NaN logit makes the row's weights NaN. */
 typedef struct infer__moe_route_args {
     infer__tensor x, ids, weights;
     infer__tensor groups; /* ids / per_group: in ids' buffer, with its stride. per_group 0: not wanted */
     int32_t per_group;
     const infer__router *router;
     const infer__weight *bias; /* n_expert values, or NULL */
-    const infer__weight *scales; /* the same: each multiplies the weight of its expert, in the end */
+    const infer__weight *scales; /* the same: each finally multiplies the weight of its expert */
     const infer__weight *table;  /* n_used experts for each id of the pass, or NULL; rows without id choose */
 } infer__moe_route_args;
 /* Biases of experts: y[t*n_used + j] += b[ids[t][j]], or with `weights` y[t] += sum_j weights[t][j] * b[ids[t][j]] in
@@ -401,8 +400,8 @@ typedef struct infer__moe_bias_args {
  * per_expert_x 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
  * With `weights` (down projection) the n_used results are summed in order j = 0..: y[t] = sum_j weights[t][j] * r_j.
  * ids.buf NULL: ids[t][j] is j, for backends with INFER__FUSE_EXPERTS.
- * After it, where there are any (infer__moe_matmul): y's biases, another product of the same x and experts (a gate,
- * with its biases), the activation, the sum. They are ops of their own for backends that take none of them along. */
+ * Ops after it that may be fused (infer__moe_matmul): y's biases, another product of the same x and experts (a gate,
+ * with its biases), the activation, the sum. Backends that do not fuse them run them as separate ops. */
 typedef struct infer__moe_matmul_args {
     infer__tensor x, y, ids, weights; /* weights.buf NULL = none */
     const infer__weight *w;
@@ -417,10 +416,9 @@ typedef struct infer__moe_matmul_args {
  * y[t][i] = (gate_out[t][i] *) sum over k = 0 .. taps-1 of w[i][k] * u[t - (taps-1) + k][i]. Rows of a sequence follow
  * each other. Rows of u before the pass are in cell pass->cell_in of the state, the last taps-1 of them, oldest first;
  * those after it are left in pass->cell_out, another one. w: x.cols rows of `taps`. gate buf NULL = none; y is not
- * x. bias: x.cols values, added to the sum; silu: y is SiLU of that. x_run: columns of x come in runs of so many,
- * x_step floats apart; 0 = all of them together. apart (the CPU alone): a tap reads so many rows before the
- * next one, and
- * (taps-1) * apart rows are kept; 0 is 1. */
+ * x. bias: x.cols values, added to the sum; silu: y is SiLU of that. x_run: columns of x come in runs of this length,
+ * x_step floats apart; 0 = contiguous. apart (the CPU alone): dilation, in rows from tap to tap; (taps-1) * apart rows
+ * are kept; 0 is 1. */
 typedef struct infer__conv_args {
     infer__tensor x, gate_in, gate_out, y;
     const infer__weight *w;
@@ -436,8 +434,9 @@ typedef struct infer__conv_args {
  * y[i] = sum_n C[n] S[n][i] + skip[h] x[i].
  * own_a: a head is one value, and a is [ceil(heads / INFER__LANES)][state][INFER__LANES]: a number for each n. grows:
  * some of a are above 0. y may be x. a, dt_bias, skip: float32.
- * State before the pass is in cell pass->cell_in (-1: zeros), that after it is left in pass->cell_out, another one: a
- * cell is [units][state][lanes], infer__ssm_units and infer__ssm_lanes; the lanes beyond a head's are 0. */
+ * The state before the pass is in cell pass->cell_in (-1: zeros), the state after it is written to pass->cell_out,
+ * another cell: a cell is [units][state][lanes], infer__ssm_units and infer__ssm_lanes; the lanes beyond a head's are
+ * 0. */
 typedef struct infer__ssm_args {
     infer__tensor x, dt, b, c, y; /* rows x heads*dim, rows x heads, rows x groups*state twice, as x */
     const infer__weight *a, *dt_bias, *skip;
@@ -460,9 +459,9 @@ INFER__INLINE int32_t infer__ssm_lanes(int32_t dim, int own_a) {
  * KEYS (Kimi delta attention, arXiv 2510.26692): alpha, dt_bias and keep have a value for each of a head's `state`, and
  * u = sigmoid(beta) (v - S (keep k)); with a `bound` (below 0) keep = exp(bound sigmoid(a[h] (alpha + dt_bias))).
  * PLAIN (lightning attention, arXiv 2501.08313): keep = exp(a[h]); S = keep S + k v; y = S q. q and k are taken as they
- * are. step: columns from a head's q, k, v to the next one's, where they do not lie together; y is not v then.
+ * are. step: columns from a head's q, k, v to the next one's, where they are interleaved; y is not v then.
  * State before the pass and after it: as infer__ssm_args; a cell is [heads][blocks][state][INFER__LANES],
- * ceil(dim / INFER__LANES) blocks a head: what a block of lanes steps through lies together. */
+ * ceil(dim / INFER__LANES) blocks per head, so that what a block of lanes reads is contiguous. */
 enum { INFER__DELTA_HEADS, INFER__DELTA_KEYS, INFER__DELTA_PLAIN };
 typedef struct infer__delta_args {
     infer__tensor q, k, v, alpha, beta, y; /* rows x k_heads*state twice, rows x heads*dim; y as v */
@@ -525,8 +524,8 @@ typedef struct infer__streams_args {
 } infer__streams_args;
 
 /* The k largest of each row of x, largest first, lower columns first among equals; -0 is 0. y: rows x 2k: the column
- * (as the bits of an int32) and the value in turns. A value that is not finite makes the row's first column -1; then
- * the rest is of no account. scratch has room for infer__top_scratch floats for each row that is done at once, and at
+ * (as the bits of an int32) and the value, alternating. A value that is not finite makes the row's first column -1; the
+ * rest is then undefined. scratch has room for infer__top_scratch floats for each row that is done at once, and at
  * least for one; k is at most INFER__TOP_MOST and x.cols. */
 enum { INFER__TOP_MOST = 1024 };
 typedef struct infer__top_args {
@@ -534,7 +533,7 @@ typedef struct infer__top_args {
     int32_t k;
 } infer__top_args;
 
-/* The largest ops of a context's passes: what a backend's scratch follows from. 0 where there are no such ops. */
+/* The largest ops of a context's passes, from which a backend computes its scratch. 0 where there are no such ops. */
 typedef struct infer__needs {
     int32_t threads;       /* of the pool */
     uint32_t cpu;          /* INFER__CPU_* */
@@ -544,7 +543,8 @@ typedef struct infer__needs {
     int32_t cols;          /* values of the longest row that a product, a norm or a rotation reads */
     int32_t head;          /* longest head of attention; 0 = not known, any that fits cols */
     uint64_t head_values;  /* attention: most of n_head * (dim_v + 2) */
-    int32_t turn_sets, turn_cols; /* sets of RoPE frequencies; most rotated values of a head; 0 = angles are not kept */
+    int32_t turn_sets, turn_cols; /* sine/cosine tables: sets of RoPE frequencies; most rotated values of a head; 0 = no
+                                   * tables */
     int32_t n_expert, n_used;
     int32_t expert_cols; /* longest row that is an expert's own */
     int32_t float_cols;  /* longest row that experts of F32, F16 or BF16 read */
@@ -582,14 +582,14 @@ enum { INFER__RECORD_NOT, INFER__RECORD_NOW, INFER__RECORD_DONE };
 struct infer__ops {
     const char *name;
     uint32_t
-        fuses; /* INFER__FUSE_*: neighbours that its ops take along. One that cannot do so for some shape runs them */
+        fuses; /* INFER__FUSE_*: what its ops can fuse. An op that cannot for some shape runs the others */
     void (*embed)(infer__ctx *c, const infer__embed_args *a);
     void (*get_rows)(infer__ctx *c, const infer__get_rows_args *a);
     void (*norm)(infer__ctx *c, const infer__norm_args *a);
     void (*matmul)(infer__ctx *c, const infer__matmul_args *a);
     void (*rope)(infer__ctx *c, const infer__rope_args *a);
     void (*kv_store)(infer__ctx *c, const infer__kv_store_args *a);
-    void (*kv_export)(infer__ctx *c, const infer__kv_page_args *a); /* waited for when it returns */
+    void (*kv_export)(infer__ctx *c, const infer__kv_page_args *a); /* finished when it returns */
     void (*kv_import)(infer__ctx *c, const infer__kv_page_args *a);
     void (*attention)(infer__ctx *c, const infer__attention_args *a);
     void (*conv)(infer__ctx *c, const infer__conv_args *a);
@@ -608,34 +608,34 @@ struct infer__ops {
     void (*index)(infer__ctx *c, const infer__index_args *a);
     void (*compress)(infer__ctx *c, const infer__compress_args *a);
     void (*rows_store)(infer__ctx *c, const infer__rows_store_args *a);
-    /* The pass is filled: take what the ops need of it. */
+    /* The pass is filled: copy what the ops need from it. */
     void (*begin)(infer__ctx *c);
-    /* Passes of one shape, again and again (NULL: nothing is kept). record, after begin: what the ops would do from
-     * here on depends on `shape` and the pass's values alone. NOT: go on as usual; DONE: it has been done; NOW: call
-     * the ops, then record_end, which gives 0 when they have to be called once more, since nothing was kept. */
+    /* Recording passes of one shape (NULL: not supported). record, after begin: from here on the ops depend only on
+     * `shape` and the pass's values. NOT: call the ops as usual; DONE: a recording was replayed; NOW: call the ops,
+     * then record_end, which returns 0 when they must be called again, since nothing was recorded. */
     int (*record)(infer__ctx *c, uint64_t shape);
     int (*record_end)(infer__ctx *c);
     /* Wait until downloads have arrived and uploads have been read: their memory must stay valid until then. Waits
      * after a failure too. */
     void (*sync)(infer__ctx *c);
-    /* Memory of the device. alloc returns 0 when there is none left; a device tells more by infer__fail. */
+    /* Memory of the device. alloc returns 0 when there is none left; devices report details by infer__fail. */
     int (*alloc)(infer__ctx *c, infer__buf *b, uint64_t bytes);
     void (*release)(infer__ctx *c, infer__buf *b);
     void (*upload)(infer__ctx *c, infer__buf *b, uint64_t offset, const void *src, uint64_t bytes);
     void (*download)(infer__ctx *c, const infer__buf *b, uint64_t offset, void *dst, uint64_t bytes);
     void (*copy_bytes)(infer__ctx *c, infer__buf *dst, uint64_t dst_offset, const infer__buf *src, uint64_t src_offset,
                        uint64_t bytes); /* within the device: cache pages */
-    /* Bytes that prepare takes: of the memory where its ops run, and besides, on a device, of the host's. */
+    /* Bytes that prepare allocates: where its ops run and, for a device, also on the host. */
     void (*sizes)(const infer__needs *n, uint64_t *here, uint64_t *host);
-    /* 1 when there is a kernel for op INFER__OP_* with arguments like these: shapes, types and flags count, buffers may
-     * be NULL. Asked while a model opens: a layer that needs another stays on the CPU, which has all. */
+    /* 1 when there is a kernel for op INFER__OP_* with such arguments: shapes, types and flags matter, buffers may be
+     * NULL. Called while a model opens: a layer that needs an unsupported op stays on the CPU, which has all. */
     int (*supports)(int32_t op, const void *args);
     /* Called once, when the context is made: scratch, queues, kernels. */
     int (*prepare)(infer__ctx *c, const infer__needs *n);
     void (*finish)(infer__ctx *c);
 };
 
-/* The op with its neighbours: those that the backend does not take along are run before and after it. */
+/* Run the op with the ops to be fused; those that the backend cannot fuse are run before and after it. */
 static void infer__matmul(infer__ctx *c, const infer__matmul_args *a);
 static void infer__kv_store(infer__ctx *c, const infer__kv_store_args *a);
 /* Rows [from, from + n) of t. */
@@ -649,11 +649,12 @@ enum { /* infer__cpu bits */
     INFER__CPU_NEON = 64, INFER__CPU_DOTPROD = 128, INFER__CPU_I8MM = 256,
     INFER__CPU_RVV = 512 /* 1.0 */, INFER__CPU_SIMD128 = 1024, INFER__CPU_AMXINT8 = 2048, INFER__CPU_AMXBF16 = 4096,
     INFER__CPU_AMX = INFER__CPU_AMXINT8 | INFER__CPU_AMXBF16,
-    INFER__CPU_ENCODES = 8192 /* of no CPU: a model that only encodes, whose F16 and F32 weights may go through tiles */
+    INFER__CPU_ENCODES = 8192 /* the model only encodes (no CPU feature): its F16, F32 weights may go through tiles */
 };
-/* What CPUID and XCR0 (HWCAP on ARM) offer, narrowed by INFER_CPU_LEVEL; asks the operating system for AMX. */
+/* The features found by CPUID and XCR0 (HWCAP on ARM), limited by INFER_CPU_LEVEL; requests AMX from the operating
+ * system. */
 static uint32_t infer__cpu_found(void);
-/* found & what the level allows (infer_cpu_level); asks only if that has AMX. */
+/* The found features that the level allows (infer_cpu_level); requests AMX only if the level has it. */
 static uint32_t infer__cpu_mask(int32_t level);
 /* Name of a level ("avx2") and, in *need (may be NULL), the features it takes; NULL when there is no such level. */
 static const char *infer__cpu_level_name(int32_t level, uint32_t *need);
@@ -684,7 +685,7 @@ typedef struct infer__kernels {
     void (*softcap)(float *x, float scale, float cap, int64_t n); /* x = cap * tanh(x * scale / cap) */
     /* y = (x - mean) * inv (* w) (+ b): w, b may be NULL, y may be x */
     void (*norm)(float *y, const float *x, float mean, float inv, const float *w, const float *b, int64_t n);
-    /* INFER__ROPE_*: turn `half` pairs of x by angles with these cosines and sines */
+    /* INFER__ROPE_*: rotate `half` pairs of x by angles with these cosines and sines */
     void (*rotate)(float *x, const float *cosine, const float *sine, int32_t half, int32_t kind);
     int (*finite)(const float *x, int64_t n);                    /* 1 when no value is infinite or NaN */
 } infer__kernels;
@@ -703,8 +704,8 @@ enum { INFER__PROFILE_OPS = 16 };
 typedef struct infer__profile { const char *op; uint64_t calls, bytes; double seconds; } infer__profile;
 
 struct infer__ctx {
-    const infer__ops *ops;        /* of the place where the pass is */
-    int32_t apart;                /* 1: every result is looked at (trace, checks): neighbours are run by themselves */
+    const infer__ops *ops; /* of the device where the pass is */
+    int32_t apart;                /* 1: every intermediate result is read (trace, checks), so ops are not fused */
     const infer__kernels *kernels;
     infer__mem *mem;
     infer__pool *pool;
@@ -713,7 +714,7 @@ struct infer__ctx {
     int32_t kv_type;              /* of the cache */
     infer__pass pass;
     infer_error error;            /* sticky: the first failure of this pass */
-    const infer__atomic *cancel;  /* not NULL: more than cancel_seen ends the pass at the next op */
+    const infer__atomic *cancel;  /* if not NULL, a value above cancel_seen ends the pass at the next op */
     int64_t cancel_seen;
     int32_t exact;
     int32_t profiling;
@@ -740,10 +741,11 @@ static double infer__op_begin(infer__ctx *c);
 /* The profile's row of an op, made when it is new; NULL when there are too many. */
 static infer__profile *infer__op_row(infer__ctx *c, const char *op);
 static void infer__op_end(infer__ctx *c, const char *op, uint64_t bytes, double began);
-/* 1, or a failure: ids and positions lie inside their tables; a vector has a type without blocks (`what` it is for). */
+/* 1, or a failure: check that ids and positions are inside their tables, and that a vector has a type without blocks
+ * (`what`: for the message). */
 static int infer__embed_ok(infer__ctx *c, const infer__embed_args *a);
 static int infer__vector_ok(infer__ctx *c, const infer__weight *w, const char *what);
-/* Cached positions that attention looks at, over all rows; bytes of keys and values of so many. */
+/* Cached positions that attention reads, over all rows; bytes of their keys and values. */
 static uint64_t infer__attention_seen(const infer__ctx *c, const infer__attention_args *a);
 static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t seen);
 /* Floats of scratch that `top` of k of n columns takes for a row. */

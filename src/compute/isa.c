@@ -1,12 +1,12 @@
 /* isa.c: which instructions this CPU has.
  *
- * Owns:  the feature mask, found once per process, and LEVELS, the names that people use for sets of features.
+ * Owns:  the feature mask, found once per process, and LEVELS, the usual names for sets of features.
  * Rules: a bit is set only when the CPU has the instructions, the operating system saves their registers (XCR0; HWCAP
  *        on ARM) and this build has code for them. INFER_CPU_LEVEL in the environment clears bits, never sets any; a
  *        name it does not know clears none.
- *        AMX needs permission from the operating system, which is asked for when a level with AMX is first wanted:
- *        on Linux a process that has it may no longer set signal stacks below about 11 KiB (sigaltstack).
- *        Features are a mask, not a ladder: Skylake-X has AVX-512 without VNNI, Alder Lake AVX-VNNI without AVX-512.
+ *        AMX needs a permission from the operating system, which is requested when a level with AMX is first needed: on
+ *        Linux a process that has it can no longer set signal stacks below about 11 KiB (sigaltstack). Features are a
+ *        mask, not a ladder: Skylake-X has AVX-512 without VNNI, Alder Lake AVX-VNNI without AVX-512.
  * Start: infer__cpu_levels, then infer__cpu_detect.
  * Source: Intel SDM vol. 1 chapter 14 and vol. 2 CPUID; Linux arch/arm64/include/uapi/asm/hwcap.h and
  *         Documentation/arch/x86/xstate.rst.
@@ -175,7 +175,7 @@ static uint32_t infer__cpu_detect(void) {
 }
 
 #elif defined(INFER__SIMD_RVV)
-/* The compiler uses them everywhere, so they are there; vectors of fewer than 128 bits are not used. */
+/* The compiler uses them everywhere, so the CPU has them; vectors of fewer than 128 bits are not used. */
 static uint32_t infer__cpu_detect(void) { return __riscv_v_min_vlen >= 128 ? INFER__CPU_RVV : 0; }
 #elif defined(INFER__SIMD_WASM)
 static uint32_t infer__cpu_detect(void) { return INFER__CPU_SIMD128; }

@@ -1,4 +1,4 @@
-/* ops.c: what the ops of all backends share: errors, the bracket around an op, checks of arguments, what is counted.
+/* ops.c: shared by the ops of all backends: errors, begin and end of an op, argument checks, counters.
  *
  * Owns:  infer__fail, infer__op_begin, infer__op_end. Backends refuse the same things in the same words.
  * Start: backend.h.
@@ -96,7 +96,7 @@ static uint64_t infer__attention_bytes(const infer__attention_args *a, uint64_t 
            (infer__kv_bytes(a->k_cache->type, a->dim_k) + infer__kv_bytes(a->v_cache->type, a->dim_v));
 }
 
-/* ---- ops with neighbours ---------------------------------------------------------------------------------- */
+/* ---- fused ops --------------------------------------------------------------------------------------------- */
 
 static uint32_t infer__fuses(const infer__ctx *c) { return c->apart ? 0 : c->ops->fuses; }
 
@@ -104,7 +104,7 @@ static void infer__matmul(infer__ctx *c, const infer__matmul_args *a) {
     uint32_t fuses = infer__fuses(c);
     infer__matmul_args own = *a;
     if (!(fuses & INFER__FUSE_LOW)) own.low = NULL;
-    if (a->low && !own.low) fuses = 0; /* it reads x, and what comes after it reads y */
+    if (a->low && !own.low) fuses = 0; /* it reads x, and the ops after it read y */
     if (!(fuses & INFER__FUSE_NORM)) own.norm = NULL;
     if (!(fuses & INFER__FUSE_ACT) || (a->act && (a->act->kind >= INFER__ACTS_TAKEN || !infer__act_plain(a->act))))
         own.act = NULL;
@@ -157,7 +157,7 @@ static infer__tensor infer__some_rows(const infer__tensor *t, int32_t from, int3
     return v;
 }
 
-/* A part of them as two products and a sum. */
+/* One part, as two products and a sum. */
 static void infer__low_part_apart(infer__ctx *c, const infer__low_args *a, const infer__low_part *p) {
     const int experts = a->ids.buf != NULL;
     const int32_t x_each = experts && a->per_expert_x ? a->n_used : 1;
@@ -213,7 +213,7 @@ static void infer__low_part_apart(infer__ctx *c, const infer__low_args *a, const
     c->ops->add(c, &add);
 }
 
-/* Low-rank additions on devices. */
+/* Low-rank additions as separate ops, for GPUs. */
 static void infer__low_apart(infer__ctx *c, const infer__low_args *a) {
     int32_t i;
     for (i = 0; i < a->n_parts; i++) infer__low_part_apart(c, a, &a->parts[i]);

@@ -15,12 +15,12 @@
 
 /* One file: mapped, in memory, or behind callbacks. */
 typedef struct infer__source {
-    infer_io io;        /* io.mapped != NULL: the whole file is there, aligned to 32 bytes */
+    infer_io io;        /* io.mapped != NULL: the whole file in memory, aligned to 32 bytes */
     infer__file file;   /* when opened from a path: io.user points here, so a source never moves after opening */
     void *copy;         /* when the caller's memory had to be copied (alignment) */
     void *head;         /* of a file: its first head_bytes, which strings and arrays point into. Of a mapped one too:
-                         * those are read at any time, and somebody may shorten or change the file */
-    uint64_t head_bytes, head_room; /* room: bytes that there is memory for */
+                         * those are read at any time, and another process may truncate or change the file */
+    uint64_t head_bytes, head_room; /* room: bytes allocated */
 } infer__source;
 static infer_result infer__source_open_path(infer__source *s, const char *path, int want_map, infer_error *err);
 static infer_result infer__source_open_memory(infer__source *s, infer__mem *mem, const void *data, uint64_t size,
@@ -28,8 +28,8 @@ static infer_result infer__source_open_memory(infer__source *s, infer__mem *mem,
 static infer_result infer__source_open_io(infer__source *s, const infer_io *io, infer_error *err);
 /* Read n bytes at offset, all or an error that names the offset. */
 static infer_result infer__source_read(infer__source *s, uint64_t offset, void *dst, uint64_t n, infer_error *err);
-/* IO when the file that is mapped has become shorter: what is behind its end must not be touched. What happens between
- * this look and the use of the bytes cannot be seen. */
+/* IO when the mapped file has been truncated: bytes beyond its end must not be read. Truncation after this check cannot
+ * be detected. */
 static infer_result infer__source_whole(const infer__source *s, infer_error *err);
 static void infer__source_close(infer__source *s, infer__mem *mem);
 
@@ -79,7 +79,7 @@ typedef struct infer__gguf {
     int32_t n_tensors;
     int32_t *kv_index, *tensor_index; /* hash tables for constant-time lookup */
     uint32_t kv_mask, tensor_mask;
-    uint8_t *asked;          /* n_kv: 1 = somebody looked this key up; NULL once nobody counts any more */
+    uint8_t *asked;          /* n_kv: 1 = this key was looked up; NULL once lookups are not recorded any more */
     uint64_t seed;           /* of the hashes: differs per run, so that no file can choose names that collide */
     uint64_t reserved;       /* bytes of views counted against the memory limit */
     uint64_t file_bytes, tensor_bytes; /* of all parts */
@@ -93,8 +93,8 @@ static infer_result infer__gguf_open_memory(infer__gguf *g, infer__mem *mem, con
                                             const void *data, uint64_t size, infer_error *err);
 static infer_result infer__gguf_open_io(infer__gguf *g, infer__mem *mem, const infer__report *report,
                                         const infer_io *io, int32_t n_io, infer_error *err);
-/* The same in slices: where the files come from, of which one is given, and how far it is. What they point to stays
- * until it has ended. */
+/* The same in slices: the source of the files (one of these is given), and the progress. Pointed-to data must stay
+ * until the end. */
 typedef struct infer__gguf_origin {
     const char *path;
     int want_map;
@@ -126,7 +126,7 @@ typedef struct infer__gguf_part {
 typedef struct infer__gguf_opening {
     infer__gguf_origin origin;
     infer__cursor c;
-    int32_t stage, part, given, n_parts; /* given: files that there are, by name or by n_io; n_parts: by the first */
+    int32_t stage, part, given, n_parts; /* given: number of files, by name or by n_io; n_parts: by the first */
     int32_t first_kv, first_tensor;      /* of this part */
     uint64_t n_kv, n_tensors;            /* that it says it has */
     uint64_t i, element;                 /* the entry that comes next, and in an array the element */
@@ -141,8 +141,8 @@ static void infer__gguf_begin(infer__gguf_opening *x, infer__gguf *g, infer__mem
 static infer_result infer__gguf_step(infer__gguf_opening *x, infer__gguf *g, infer__budget *budget, infer_error *err);
 static void infer__gguf_close(infer__gguf *g);
 
-/* Lookups in constant time; NULL when absent. A key counts as asked for from then on: whoever looks one up uses its
- * value. peek is for those who only want to know. */
+/* Lookups in constant time; NULL when absent. A key then counts as used, so look one up only to use its value; peek
+ * does not count. */
 static const infer__kv *infer__gguf_find(const infer__gguf *g, const char *key);
 static const infer__kv *infer__gguf_peek(const infer__gguf *g, const char *key);
 static int infer__gguf_asked(const infer__gguf *g, int32_t kv); /* 1 = key number kv was looked up */
@@ -167,7 +167,7 @@ static int infer__kv_is_strings(const infer__kv *kv);
  * machine byte order (swapped if need be); blocks are as stored, little-endian on every machine, and those of a
  * big-endian file are INFER_ERR_UNSUPPORTED. Views count against the memory limit as if they were allocated. */
 static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infer_error *err);
-/* The same in slices: INFER_MORE = call it again with the same *done, which is 0 before and behind a tensor. */
+/* The same in slices: INFER_MORE = call it again with the same *done, which is 0 before and after each tensor. */
 static infer_result infer__gguf_load_some(infer__gguf *g, infer__gguf_tensor *t, uint64_t *done, infer__budget *budget,
                                           infer_error *err);
 /* infer__source_whole of all files. */

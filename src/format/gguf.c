@@ -1,10 +1,10 @@
 /* gguf.c: GGUF parser: bytes of one or more files -> metadata and tensor directory.
  *
  * Owns:  the cursor (every byte of a header is read through it), the order of the checks, split files, the hash index.
- * Rules: nothing in a file is believed. A length is compared with the bytes that remain before it is used, a count only
+ * Rules: nothing in a file is trusted. A length is compared with the bytes that remain before it is used, a count only
  *        sizes memory as entries turn up, so memory stays proportional to the header. The first error sticks in the
- *        cursor; later reads give zeros, and the caller looks at c->code at the end of each entry. Tensor data is not
- *        touched. Knows no tensor names, no architectures and no storage types but through infer__quant_find.
+ *        cursor; later reads return zeros, and the caller checks c->code at the end of each entry. Tensor data is not
+ *        touched. Knows no tensor names and no architectures, and storage types only through infer__quant_find.
  * Format: the GGUF specification (ggml, docs/gguf.md), versions 2 and 3: header, metadata, tensor directory, padding
  *        to general.alignment, data. Big-endian files have their numbers swapped but the same magic.
  * Start: infer__gguf_step (the whole way), infer__gguf_parse_part (one file).
@@ -86,7 +86,7 @@ static void infer__cursor_fill(infer__cursor *c, uint64_t need) {
     c->have = s->head_bytes = want;
 }
 
-/* The header ends here: what was read behind it is given back, when that is much. */
+/* The header ends here: free what was read beyond it, if it is much. */
 static void infer__cursor_trim(infer__cursor *c) {
     infer__source *s = c->s;
     void *p;
@@ -188,7 +188,7 @@ static void infer__gguf_scalar(infer__cursor *c, infer__kv *kv) {
     kv->data = to;
 }
 
-/* Check what an array says of itself. */
+/* Check an array's header. */
 static void infer__gguf_array(infer__cursor *c, infer__kv *kv) {
     uint64_t bytes, left;
     kv->element = (uint32_t)infer__cursor_uint(c, 4);
@@ -320,8 +320,9 @@ static uint64_t infer__gguf_bind_strings(infer__gguf_opening *x, infer__kv *kv) 
     return to - x->element;
 }
 
-/* Now that the header lies still: make strings and arrays point into it. Lengths are read through the cursor again: a
- * file in the caller's memory may have been changed by somebody in between. Returns the number of elements done. */
+/* Now that the header does not move any more, make strings and arrays point into it. Lengths are read through the
+ * cursor again: a file in the caller's memory may have changed in between. Returns the number of
+ * elements done. */
 static uint64_t infer__gguf_bind(infer__gguf_opening *x, infer__kv *kv) {
     infer__cursor *c = &x->c;
     uint64_t size, bytes, n = 0;
@@ -528,7 +529,7 @@ static void infer__gguf_overlaps(infer__cursor *c, int32_t first) {
     infer__free(c->g->mem, order);
 }
 
-/* Make offsets count from the start of the file and check that the data is there. */
+/* Make offsets relative to the start of the file and check that the data exists. */
 static void infer__gguf_place(infer__cursor *c, int32_t first, uint64_t alignment) {
     infer__gguf *g = c->g;
     uint64_t start = c->at + (alignment - c->at % alignment) % alignment, end;
@@ -621,7 +622,7 @@ static void infer__gguf_part_start(infer__gguf_opening *x) {
     infer__gguf_count(c, 16, x->n_kv, INFER__GGUF_MIN_KV, "metadata keys");
 }
 
-/* What a part's own keys say. */
+/* Reads a part's own keys. */
 static void infer__gguf_part_keys(infer__gguf_opening *x) {
     infer__cursor *c = &x->c;
     infer__gguf_part *info = &x->info;
@@ -741,7 +742,7 @@ static int32_t infer__gguf_digits(const char *p) {
     return v;
 }
 
-/* "...-00001-of-00003.gguf": the number of parts that a path speaks of; 1 for other names. */
+/* "...-00001-of-00003.gguf": the number of parts according to the path; 1 for other names. */
 static int32_t infer__gguf_path_parts(const char *path) {
     size_t n = strlen(path);
     const char *p = path;
@@ -787,7 +788,7 @@ static infer_result infer__gguf_open_source(infer__gguf *g, const infer__gguf_or
     return r;
 }
 
-/* Does the first part's split.count agree with the files that there are (given: by name, or by n_io)? */
+/* Does the first part's split.count agree with the files that exist (given: by name, or by n_io)? */
 static infer_result infer__gguf_check_split(const infer__gguf_origin *o, const infer__gguf_part *first, int32_t given,
                                             infer_error *err) {
     uint64_t count = INFER__MAX(first->count, 1);
@@ -812,7 +813,7 @@ static infer_result infer__gguf_check_split(const infer__gguf_origin *o, const i
                         (int)given);
 }
 
-/* A part has been parsed: is it the one that it should be? */
+/* Checks that the parsed part is the expected one. */
 static infer_result infer__gguf_part_check(infer__gguf_opening *x, infer_error *err) {
     infer_result r;
     if (x->part == 0) {

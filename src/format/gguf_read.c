@@ -1,7 +1,7 @@
-/* gguf_read.c: what is asked of an open GGUF: lookups, typed metadata, tensor bytes, decoded rows.
+/* gguf_read.c: queries of an open GGUF: lookups, typed metadata, tensor bytes, decoded rows.
  *
  * Owns:  conversions of metadata values to the type a caller wants, and the byte order of tensor data.
- * Rules: the directory is checked already (gguf.c): a tensor's bytes lie inside its file. Reading may still fail.
+ * Rules: the directory is checked already (gguf.c): a tensor's bytes are inside its file. Reading may still fail.
  *        Plain types come out in machine byte order; blocks are little-endian on every machine, which is what decoders
  *        expect, so only blocks of big-endian files are refused.
  * Start: infer__gguf_load, infer__gguf_read_rows.
@@ -201,7 +201,7 @@ static infer_result infer__gguf_fetch(infer__gguf *g, const infer__gguf_tensor *
     return INFER_OK;
 }
 
-/* The tensor's bytes where they lie, when they can be used there; else NULL. */
+/* The tensor's bytes in place, if they can be used there; else NULL. */
 static const uint8_t *infer__gguf_view(const infer__gguf *g, const infer__gguf_tensor *t) {
     const uint8_t *base = (const uint8_t *)g->sources[t->shard].io.mapped;
     return base && !(g->swapped && t->type->swap > 1) ? base + t->offset : NULL;

@@ -1,9 +1,9 @@
-/* io.c: infer__source: one file to read from, whatever it is.
+/* io.c: infer__source: one file to read from, of any kind.
  *
  * Owns:  the three origins of a file (path, memory, callbacks) behind one struct and one bounds-checked read.
  * Rules: knows nothing of GGUF. io.mapped is either NULL or the whole file at an address aligned to 32 bytes, so that
- *        nobody else has to ask about alignment. A source is zero before it is opened and after it is closed;
- *        closing a source that failed to open is fine.
+ *        no other code has to check alignment. A source is zero before it is opened and after it is closed; closing a
+ *        source that failed to open is fine.
  * Start: infer__source_read.
  */
 #include "format.h"

@@ -1,11 +1,11 @@
-/* adapted.c: evaluating with adapters: sets of sessions, of positions, of the rows of a pass; what they add.
+/* adapted.c: evaluating with adapters: the sets of sessions, positions and rows of a pass, and what they add.
  *
  * How:   a pass has runs of rows with the same set. Products (infer__products, infer__moe_products) and embeddings add
- *        to every run's rows what its set has for that tensor, the end of a layer its directions; nothing else of a
- *        pass knows adapters.
- * Rules: a set with an adapter that waits for its invocation (aLoRA) counts without it before the last place where
- *        these tokens begin, up to the end of what is being evaluated; of drafts each token counts as an eval of its
- *        own, which it would be without. What is cached stays as it was evaluated.
+ *        each set's contribution for that tensor to the rows of its run, and the end of a layer adds its directions; no
+ *        other code of a pass knows about adapters.
+ * Rules: an adapter with an invocation (aLoRA) applies from the last occurrence of the invocation tokens to the end of
+ *        what is being evaluated; before that its set applies without it. Each token of a draft counts as an eval of
+ *        its own, as it would be without drafts. Cached tokens stay as they were evaluated.
  */
 #include "model.h"
 
@@ -66,8 +66,8 @@ static infer_result infer__adapter_set_make(infer_context *c, const infer_adapte
     return INFER_OK;
 }
 
-/* Room, where layers run, for what a set's adapters add to any product: A x of all of them for three matrices; on
- * devices B A x of one. */
+/* Buffers, on each device with layers, for what a set's adapters add to a product: A x of all adapters for three
+ * matrices; on GPUs also B A x of one. */
 static infer_result infer__adapter_room(infer_context *c, const infer_adapter_use *uses, int32_t n, infer_error *err) {
     const infer_model *m = c->model;
     const uint64_t batch = (uint64_t)c->plan.batch;
@@ -87,7 +87,7 @@ static infer_result infer__adapter_room(infer_context *c, const infer_adapter_us
         bytes = (i == INFER__ON_CPU ? 3 * batch * ranks : most) * sizeof(float);
         if (!infer__enter(c, i) || room->bytes >= bytes) continue;
         infer__error_clear(&c->ctx.error);
-        if (!c->at->ops->alloc(&c->ctx, &more, bytes)) /* sessions go on with the room that there is */
+        if (!c->at->ops->alloc(&c->ctx, &more, bytes)) /* sessions continue with the smaller buffer */
             return infer__error(err, INFER_ERR_MEMORY, "no memory for what adapters add: %llu bytes",
                                 (unsigned long long)bytes);
         c->at->ops->sync(&c->ctx);
@@ -97,7 +97,7 @@ static infer_result infer__adapter_room(infer_context *c, const infer_adapter_us
     return INFER_OK;
 }
 
-/* Checked uses as a set, and the set without the adapter that waits. */
+/* Make a set of checked uses, and the set without the adapter that has an invocation. */
 static infer_result infer__adapter_set_of(infer_context *c, const infer_adapter_use *uses, int32_t n,
                                           infer__adapter_set **out, infer_error *err) {
     infer_adapter_use less[INFER_MAX_ADAPTERS];
@@ -171,7 +171,7 @@ static void infer__adapters_end(infer_session *s) {
     infer__free(&s->context->model->mem, s->adapted);
 }
 
-/* An eval adds two runs at most: before its adapter's invocation, and from there on. */
+/* An eval adds at most two runs: before its adapter's invocation, and from there on. */
 static int infer__adapters_reserve(infer_session *s) {
     infer__adapted *p;
     if ((!s->adapters && !s->n_adapted) || s->n_adapted + 2 <= s->adapted_cap) return 1;
@@ -182,7 +182,7 @@ static int infer__adapters_reserve(infer_session *s) {
     return 1;
 }
 
-/* From position `from` on it is this set; there is room. */
+/* Use this set from position `from` on; there is room for the run. */
 static void infer__adapters_run(infer_session *s, int32_t from, infer__adapter_set *set) {
     infer__adapted *last = s->n_adapted ? &s->adapted[s->n_adapted - 1] : NULL;
     if (last ? last->set == set : !set) return;
@@ -203,12 +203,12 @@ static int infer__adapters_fork(infer_session *to, const infer_session *from) {
     return 1;
 }
 
-/* Position `at` of the session, with a step's tokens behind its own. */
+/* Token `at` of the session's tokens followed by the step's. */
 static infer_token infer__adapters_token(const infer_session *s, const infer_step *st, int32_t at) {
     return at < s->n ? s->tokens[at] : st->tokens ? st->tokens[at - s->n] : -1;
 }
 
-/* The position from which the adapter that waits counts, INT32_MAX = not yet. */
+/* The position from which the adapter with an invocation applies, INT32_MAX = not yet. */
 static int32_t infer__adapters_invoked(const infer_session *s, const infer_step *st) {
     const infer_adapter *a = s->adapters->waits;
     const int32_t last = s->n + st->n - a->n_invocation;
@@ -278,8 +278,8 @@ static const infer__buf *infer__adapted_buf(const infer_context *c, const infer_
     return place == INFER__ON_CPU ? NULL : &a->device[place - INFER__ON_DEVICE];
 }
 
-/* What `use` adds to the products of w, to rows [row, row + n) of y[of]: one more part, behind the `skip` first ones. 0
- * when there is no room for it. */
+/* Append a part: what `use` adds to rows [row, row + n) of y[of], the products of w; the first `skip` parts are left
+ * out. 0 when there is no room. */
 static int infer__adapted_part(const infer_context *c, infer__low_args *a, const infer_adapter_use *use,
                                const infer__weight *w, int32_t of, int32_t row, int32_t n, int32_t *skip) {
     const infer__adapter_pair *p = infer__adapted_pair(use, w);
@@ -372,7 +372,7 @@ static void infer__adapted_embed_host(infer_context *c, const infer__adapter_pai
     }
 }
 
-/* The same on a device. Rows without an id get what no id gives: their low rows are made zeros. */
+/* The same on a device. Rows without an id get nothing: their low rows are zeroed. */
 static void infer__adapted_embed_device(infer_context *c, const infer_adapter *a, const infer__adapter_pair *p,
                                         float scale, const infer__tensor *x, int32_t from, int32_t n) {
     const infer__ops *ops = c->at->ops;
@@ -429,7 +429,7 @@ static void infer__adapted_embed(infer_context *c, int32_t embeds, float scale, 
 
 static void infer__adapted_layer(infer_context *c, int32_t layer, const infer__tensor *x) {
     int32_t from, n, k;
-    if (layer >= c->model->hp.n_layer) return; /* directions are of layers, not of the block that predicts */
+    if (layer >= c->model->hp.n_layer) return; /* directions belong to layers, not to prediction blocks */
     for (from = 0; c->n_adapted && from < x->rows; from += n) {
         const infer__adapter_set *set = infer__adapted_run(c, from, x->rows, -1, &n);
         for (k = 0; set && k < set->n; k++) {
@@ -462,7 +462,7 @@ static void infer__adapters_words(const infer__adapted *run, uint32_t words[INFE
     words[2] = (uint32_t)(print >> 32);
 }
 
-/* Runs of a state of `tokens` tokens: what the words say, as sets of the context. */
+/* Convert the words of a saved state of `tokens` tokens to runs with sets of the context. */
 static infer_result infer__adapters_find(const infer_session *s, const char *data, int32_t n, uint32_t tokens,
                                          infer__adapted *runs, infer_error *err) {
     uint32_t words[INFER__ADAPTED_WORDS];
@@ -487,7 +487,7 @@ static infer_result infer__adapters_find(const infer_session *s, const char *dat
     return INFER_OK;
 }
 
-/* They become the session's, `runs` too. */
+/* The session takes them over, `runs` too. */
 static void infer__adapters_load(infer_session *s, infer__adapted *runs, int32_t n) {
     int32_t i;
     for (i = 0; i < n; i++) infer__adapter_set_take(runs[i].set);

@@ -3,16 +3,16 @@
  * Format: GGUF as llama.cpp writes it. general.type "adapter", adapter.type "lora": NAME.lora_a and NAME.lora_b for
  *        tensors NAME of the model; y = W x becomes y + s B A x with s = adapter.lora.alpha / rank, or 1 without alpha.
  *        general.architecture "controlvector": direction.N is added to the stream after block N (counted from 0).
- * Rules: values go to memory of the adapter's own, F16 and BF16 as they are, others as float32, B turned for the CPU; a
- *        copy, float32, goes to each device of the model; the file is closed again. A tensor that no product reads, or
- *        that the model does not have, is an error by name; allow_unknown makes a line in the log of what llama.cpp
- *        ignores.
+ * Rules: values are copied to the adapter's own memory, F16 and BF16 as they are, others as float32, B transposed for
+ *        the CPU; a float32 copy goes to each of the model's GPUs; then the file is closed. A tensor that no product
+ *        reads, or that the model does not have, is an error that names it; with allow_unknown, tensors that llama.cpp
+ *        ignores give a line in the log instead.
  */
 #include "model.h"
 
 /* ---- what the model can take ------------------------------------------------------------------------------------- */
 
-/* Slots of matrices that are not read by products of their own: taps of convolutions, tables, parts of other ops. */
+/* Slots of matrices that are read by other ops than products: taps of convolutions, tables. */
 static const int16_t INFER__NOT_ADAPTED[] = {
     INFER__W_ATTN_NEAR, INFER__W_SHORTCONV_TAPS, INFER__W_SSM_TAPS, INFER__W_DELTA_TAPS, INFER__W_KDA_TAPS_Q,
     INFER__W_KDA_TAPS_K, INFER__W_KDA_TAPS_V, INFER__W_NGRAM_TAPS, INFER__W_MOE_TABLE,
@@ -28,7 +28,7 @@ static int infer__adapter_slot_taken(int slot) {
     return INFER__LAYER_SLOT_TABLE[slot].rows != INFER__D_ONE;
 }
 
-/* What the file's scale of a matrix multiplies before an adapter is added; the pass multiplies later. */
+/* The file's scale of a matrix, which the pass applies after the adapter has been added. */
 static float infer__adapter_times(const infer__layer *l, int slot) {
     if (slot == INFER__W_ATTN_Q || slot == INFER__W_ATTN_K || slot == INFER__W_ATTN_V)
         return l->attn_scales[(slot - INFER__W_ATTN_Q) / 2];
@@ -44,7 +44,7 @@ static int32_t infer__adapter_experts(const infer_model *m, int slot) {
     return slot >= INFER__W_GROUP_GATE && slot <= INFER__W_GROUP_DOWN ? infer__expert_groups(&m->hp) : m->hp.n_expert;
 }
 
-/* What reads tensor t of the model's file, in p: 0 when no product does. */
+/* Find what reads tensor t of the model's file and fill p; 0 when no product does. */
 static int infer__adapter_target(const infer_model *m, int32_t t, infer__adapter_pair *p) {
     int32_t i, s;
     p->embeds = m->w[INFER__W_TOKEN_EMBD].tensor == t + 1    ? INFER__EMBEDS_TOKENS
@@ -84,20 +84,20 @@ static uint64_t infer__adapter_up_values(const infer__adapter_pair *p) {
     return (uint64_t)p->rank * (uint64_t)p->rows * (uint64_t)INFER__MAX(p->n_expert, 1);
 }
 
-/* The kind that values of a type are kept as. */
+/* The kind in which values of a type are stored. */
 static int32_t infer__adapter_kind(const infer__quant *type) {
     const char *removed;
     if (type == infer__quant_find(1, &removed)) return INFER__LOW_F16;
     return type == infer__quant_find(30, &removed) ? INFER__LOW_BF16 : INFER__LOW_F32;
 }
 
-/* Value i of x becomes value `at` of y, of the pair's kind: exactly, where the file has that kind. */
+/* Store value i of x as value `at` of y, in the pair's kind: exact if the file has that kind. */
 INFER__INLINE void infer__adapter_store(void *y, uint64_t at, int32_t kind, float x) {
     if (kind == INFER__LOW_F32) ((float *)y)[at] = x;
     else ((uint16_t *)y)[at] = kind == INFER__LOW_F16 ? infer__f32_f16(x) : infer__f32_bf16(x);
 }
 
-/* The values as the CPU reads them: B of every expert turned, from [rows][rank] to what `mix` wants. */
+/* Copy the values to the CPU's layout: B of every expert transposed, from [rows][rank] to the layout of `mix`. */
 static infer_result infer__adapter_pack(infer_adapter *a, infer__adapter_pair *p, infer_error *err) {
     const uint64_t low = infer__adapter_low_values(p), up = infer__adapter_up_values(p);
     const uint64_t rows = (uint64_t)p->rows, rank = (uint64_t)p->rank, lanes = INFER__LANES;
@@ -130,7 +130,7 @@ static infer_result infer__adapter_turn(infer_adapter *a, infer__adapter_pair *p
     return INFER_OK;
 }
 
-/* Experts whose results have scales of their own in the file: a pass multiplies what is added here, too. */
+/* Experts whose results have scales in the file: a pass scales the adapter's contribution, too, so divide it here. */
 static infer_result infer__adapter_unscale(infer_adapter *a, infer__adapter_pair *p, infer_error *err) {
     infer__gguf *g = &((infer_model *)(uintptr_t)a->model)->gguf;
     const infer__gguf_tensor *t = &g->tensors[p->scales - 1];
@@ -148,7 +148,7 @@ static infer_result infer__adapter_unscale(infer_adapter *a, infer__adapter_pair
     return r;
 }
 
-/* The pair of A (B is beside it in the file), whose tensor's name is `name`. */
+/* Open the pair of A, whose tensor's name is `name`; B is beside it in the file. */
 static infer_result infer__adapter_pair_open(infer_adapter *a, infer__gguf *g, const infer__gguf_tensor *low,
                                              const char *name, float alpha, infer_error *err) {
     const infer_model *m = a->model;
@@ -207,7 +207,7 @@ static int infer__ends_with(const char *s, const char *end) {
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-/* A tensor that is no A: B of one, or nothing that is known. */
+/* A tensor that is not an A: the B of a pair, or unknown. */
 static infer_result infer__adapter_other(const infer_adapter *a, const infer__gguf *g, const infer__gguf_tensor *t,
                                          int allow_unknown, infer_error *err) {
     char name[160];
@@ -233,7 +233,7 @@ static infer_result infer__adapter_text(infer_adapter *a, const infer__gguf *g, 
     return *out ? INFER_OK : infer__error(err, INFER_ERR_MEMORY, "no memory for %s", key);
 }
 
-/* aLoRA (arXiv 2504.12397): the adapter is for what follows these tokens, they included. */
+/* aLoRA (arXiv 2504.12397): the adapter applies from these tokens on. */
 static infer_result infer__adapter_invocation(infer_adapter *a, const infer__gguf *g, infer_error *err) {
     static const char KEY[] = "adapter.alora.invocation_tokens";
     const infer__kv *kv = infer__gguf_find(g, KEY);
@@ -337,7 +337,7 @@ static infer_result infer__adapter_control(infer_adapter *a, infer__gguf *g, int
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
-/* Where everything lies on a device. */
+/* Offsets of all values on a device. */
 static void infer__adapter_layout(infer_adapter *a) {
     uint64_t at = 0;
     int32_t i;
@@ -353,7 +353,7 @@ static void infer__adapter_layout(infer_adapter *a) {
     a->device_bytes = at;
 }
 
-/* Kernels that the model may not use itself: compiled, and checked as the model's were. */
+/* Kernels that the model itself may not use: compile them, and check them as the model's were. */
 static infer_result infer__adapter_kernels(const infer_adapter *a, infer__gpu *gpu, infer_error *err) {
     infer_model *m = a->model;
     const char *removed;
@@ -395,7 +395,7 @@ static infer_result infer__adapter_upload(infer_adapter *a, int32_t d, infer_err
         if (a->directions[i])
             r = infer__gpu_write(gpu, to, a->direction_at[i], a->directions[i],
                                  (uint64_t)a->model->hp.n_embd * sizeof(float), err);
-    last = infer__gpu_flush(gpu, r ? NULL : err); /* after a failure too: what was sent still reads its memory */
+    last = infer__gpu_flush(gpu, r ? NULL : err); /* after a failure too: pending uploads still read their memory */
     return r ? r : last;
 }
 

@@ -1,9 +1,9 @@
 /* adapter.h: adapters of an open model: low-rank additions to its matrices (LoRA), directions added to the stream.
  *
  * Owns:  infer_adapter (one file), and sets of them: what a session computes with.
- * Rules: an adapter never changes once it is open. Positions keep the set that they were evaluated with (runs of a
- *        session), so a rewind evaluates them again with the same one. Rows of a pass follow each other in runs of one
- *        set, too; what a set adds to a row does not depend on other rows. Sets are a context's: equal ones are one.
+ * Rules: an adapter never changes once it is open. Positions keep the set they were evaluated with (runs of a session),
+ *        so after a rewind they are evaluated again with the same set. Rows of a pass form runs of one set, too; what a
+ *        set adds to a row does not depend on other rows. Sets belong to a context: equal sets are one object.
  *        References are counted under the context's claim.
  * Start: adapter.c (opening), adapted.c (sets, passes).
  */
@@ -17,15 +17,15 @@
 /* Tables of which rows are added to the stream: of tokens, of kinds of tokens. */
 enum { INFER__EMBEDS_TOKENS = 1, INFER__EMBEDS_TYPES = 2 };
 
-/* What is added to the products of a tensor of the model: scale * B A x; of the embedding A has a row for each id. */
+/* Added to the products of one of the model's tensors: scale * B A x. For the embedding, A has a row for each id. */
 typedef struct infer__adapter_pair {
     int32_t tensor;           /* its index in the model's file */
     int32_t rank, rows, cols; /* A and B of an expert: rank x cols, rows x rank */
-    int32_t n_expert;         /* 0 = there are none */
+    int32_t n_expert;         /* 0 = none */
     int32_t embeds;           /* INFER__EMBEDS_*, 0 = it is a product's */
-    int32_t scales;           /* 1 + the model's tensor that scales the experts' results; 0 = there is none */
+    int32_t scales;           /* 1 + the model's tensor that scales the experts' results; 0 = none */
     float scale;              /* alpha / rank */
-    int32_t kind; /* INFER__LOW_* of the next two: [n_expert][rank][cols], [n_expert] of B turned; */
+    int32_t kind; /* INFER__LOW_* of the next two: [n_expert][rank][cols], [n_expert] of B transposed; */
     void *a, *b;              /* A of the embedding is float32, [cols ids][rank] */
     float *file_a, *file_b;   /* float32 as in the file, while the adapter opens */
     uint64_t a_at, b_at;      /* on devices; B there [n_expert][rows][rank] */
@@ -45,16 +45,16 @@ struct infer_adapter {
     int32_t n_invocation;
     infer__buf device[INFER_MAX_DEVICES];
     uint64_t device_bytes;      /* of all values, on each device */
-    uint64_t print;             /* tells adapters apart: of shapes, and values here and there */
+    uint64_t print;             /* a hash of shapes and some of the values, to identify the adapter */
     infer__atomic users;        /* sets that have it */
 };
 
 /* Adapters with their scales, in the caller's order. */
 typedef struct infer__adapter_set {
     struct infer__adapter_set *next; /* of the context's */
-    struct infer__adapter_set *less; /* without the one that waits for its invocation; NULL = there is none such */
+    struct infer__adapter_set *less; /* without the one that waits for its invocation; NULL = none */
     const infer_adapter *waits;      /* that one */
-    int64_t number;                  /* of no other set of the context */
+    int64_t number;                  /* unique among the sets of the context */
     uint64_t print;
     int32_t refs, n;
     infer_adapter_use use[1]; /* n */
@@ -67,26 +67,26 @@ typedef struct infer__adapted { int32_t from; infer__adapter_set *set; } infer__
 static infer_result infer__adapter_build(infer_adapter *a, infer__gguf *g, int allow_unknown, infer_error *err);
 static void infer__adapter_free(infer_adapter *a);
 
-/* merge.c: a slot of the model's whose weight includes adapters; `other` is what it was. */
+/* merge.c: a slot of the model with merged adapters; `other` is its old weight. */
 typedef struct infer__merged {
     infer__weight *slot, now, other;
     int32_t embeds, made; /* made: now.data is this one's memory */
 } infer__merged;
-/* The model's only user is this call, beside adapters. type NULL: what each matrix has, or Q8_0. */
+/* This call is the model's only user besides adapters. type NULL: each matrix's own, or Q8_0. */
 static infer_result infer__include(infer_model *m, const infer_adapter_use *uses, int32_t n, const infer__quant *type,
                                  infer_error *err);
 static void infer__exclude(infer_model *m); /* nothing happens when it was not merged */
 static void infer__include_free(infer_model *m); /* of a model that ends */
 
-/* adapted.c; the context is claimed. A session's set, and what its tokens from now on are evaluated with. */
+/* adapted.c; the context is claimed. Set the adapters that a session's further tokens are evaluated with. */
 static infer_result infer__adapters_set(infer_session *s, const infer_adapter_use *uses, int32_t n, infer_error *err);
-/* The set of sessions that will be made. */
+/* Set the adapters of future sessions. */
 static infer_result infer__adapters_default(infer_context *c, const infer_adapter_use *uses, int32_t n,
                                             infer_error *err);
 /* The session uses `set` (NULL = none) from now on; at its end all references go. */
 static void infer__adapters_begin(infer_session *s, infer__adapter_set *set);
 static void infer__adapters_end(infer_session *s);
-/* 1, or no memory for the runs that an eval may add. */
+/* Reserve the runs that an eval may add; 0 = no memory. */
 static int infer__adapters_reserve(infer_session *s);
 static void infer__adapters_cut(infer_session *s, int32_t n); /* positions from n on are no more */
 static int infer__adapters_fork(infer_session *to, const infer_session *from);
@@ -98,8 +98,8 @@ static void infer__adapted_rows(infer_context *c, const infer_step *st, int32_t 
 static uint64_t infer__adapted_print(const infer_context *c, uint64_t hash);
 /* 1 when something is added to the products of w in this pass. */
 static int infer__adapted_weight(const infer_context *c, const infer__weight *w);
-/* What the rows' sets add to a product, as neighbours of it, but for the first `skip` parts. 1 when there are more than
- * have room. result: mm's rows are results of the pass, from this one on; -1: they are rows of the pass. */
+/* Fuse what the rows' sets add into a product's args, without the first `skip` parts. 1 when there are more parts than
+ * fit. result: mm's rows are results of the pass, from this one on; -1: they are rows of the pass. */
 static int infer__adapted_parts(infer_context *c, const infer__matmul_args *mm, int32_t result, int32_t skip,
                                 infer__low_args *a);
 /* And to one of experts, which has been made. */
@@ -107,8 +107,8 @@ static void infer__adapted_experts(infer_context *c, const infer__moe_matmul_arg
 /* To embeddings, INFER__EMBEDS_*, whose rows are scaled so; to the stream after a layer. */
 static void infer__adapted_embed(infer_context *c, int32_t embeds, float scale, const infer__tensor *x);
 static void infer__adapted_layer(infer_context *c, int32_t layer, const infer__tensor *x);
-/* Saved sessions: a run as words: from, and the print of its set. Back: ARGUMENT when the context has no such set; then
- * the runs, memory of the model's, become the session's. */
+/* Saved sessions: a run as words: from, and the hash of its set. When loading, ARGUMENT if the context has no such set;
+ * the runs are allocated from the model's memory and become the session's. */
 enum { INFER__ADAPTED_WORDS = 3 };
 static void infer__adapters_words(const infer__adapted *run, uint32_t words[INFER__ADAPTED_WORDS]);
 static infer_result infer__adapters_find(const infer_session *s, const char *data, int32_t n, uint32_t tokens,

@@ -3,7 +3,7 @@
  * Owns:  the names of architectures (nothing outside this file compares one) and what a GGUF file of that architecture
  *        does not say: the kind of norm, rotation and activation, patterns of layers, defaults of absent keys.
  * Rules: what the file says (presence of tensors, keys) is not repeated here. A flag is named for its mathematics and
- *        read in one place. A row is proven by the reference files it names, or it says that it is not.
+ *        read only once. A row is tested against the reference files it names, or says that it is not.
  * To add one: see CONTRIBUTING.md.
  */
 #include "model.h"
@@ -40,8 +40,8 @@ static void infer__fix_alibi(infer__hparams *hp) {
 /* Phi-3.5-MoE: layer norms, though the key of their epsilon is that of RMS norms. */
 static void infer__fix_phimoe(infer__hparams *hp) { hp->norm = INFER__NORM_LAYER; }
 
-/* Baichuan (arXiv 2309.10305): the 7B (32 layers) is rotated, the 13B (40) has ALiBi, and no key tells them apart. With
- * other numbers of layers there is neither, as llama.cpp computes it: no such model was published. */
+/* Baichuan (arXiv 2309.10305): the 7B (32 layers) is rotated, the 13B (40) has ALiBi, and no key distinguishes them.
+ * With other numbers of layers there is neither, as llama.cpp computes it: no such model was published. */
 static void infer__fix_baichuan(infer__hparams *hp) {
     if (hp->n_layer != 32) hp->rope_off = 1;
     if (hp->n_layer == 40) infer__fix_alibi(hp);
@@ -113,7 +113,7 @@ static void infer__parts_grok(infer_model *m, infer__layer *l) {
     l->ffn_times = 0.70710678f;
 }
 
-/* Snowflake Arctic: experts read a norm of what attention reads, and are added behind the dense FFN, which is as wide
+/* Snowflake Arctic: experts read a norm of what attention reads, and are added after the dense FFN, which is as wide
  * as the model. */
 static void infer__parts_arctic(infer_model *m, infer__layer *l) {
     infer__part *p;

@@ -1,4 +1,4 @@
-/* context.c: contexts: threads, work buffers and cache that sessions share; made whole, or not at all. */
+/* context.c: contexts: threads, work buffers and cache that sessions share; created completely, or not at all. */
 #include "model.h"
 
 static void infer__context_free(infer_context *c) {
@@ -39,7 +39,7 @@ static void infer__context_free(infer_context *c) {
     infer__model_let(m, INFER_OK);
 }
 
-/* Scratch and work buffers of one place. */
+/* Scratch and work buffers of one device. */
 static infer_result infer__context_place(infer_context *c, int32_t place, const infer__ops *ops, infer_error *err) {
     infer__place *p = &c->places[place];
     infer__ctx *x = &c->ctx;
@@ -61,7 +61,7 @@ static infer_result infer__context_place(infer_context *c, int32_t place, const 
                         (unsigned long long)c->plan.scratch_bytes[place]);
 }
 
-/* Everything that a pass needs, so that nothing is allocated while it runs. */
+/* Allocate everything that a pass needs, so that nothing is allocated while it runs. */
 static infer_result infer__context_build(infer_context *c, const infer__placing *placing, infer_error *err) {
     infer__mem *mem = &c->model->mem;
     uint64_t batch = (uint64_t)c->plan.batch;

@@ -1,5 +1,5 @@
-/* describe.c: a model's resolved layers as readable pseudo-code: what `infer info` prints, and the first thing to look
- * at when a model computes something else than expected. */
+/* describe.c: a model's resolved layers as readable pseudo-code: printed by `infer info`, and the first thing to read
+ * when a model's results are unexpected. */
 #include "model.h"
 
 struct infer__text_out { char *p; size_t cap, len; };
@@ -80,7 +80,7 @@ static void infer__describe_layer(infer__text_out *o, const infer_model *m, cons
                                 (int)l->w[w->slot].cols, l->w[w->slot].type->name);
 }
 
-/* Would these two layers be described alike (but for types)? */
+/* Would these two layers be described alike (except for types)? */
 static int infer__layers_alike(const infer__layer *a, const infer__layer *b) {
     int i;
     for (i = 0; i < a->n_parts && i < b->n_parts; i++) {
@@ -134,7 +134,7 @@ static void infer__describe(infer__text_out *o, const infer_model *m) {
     infer__text_add(o, "\n");
 }
 
-/* As much as fits of it to out, ended by 0; the length of all of it. */
+/* Write as much as fits to out, zero-terminated; returns the full length. */
 static size_t infer__describe_to(const infer_model *m, char *out, size_t cap) {
     infer__text_out o;
     o.p = out;

@@ -1,10 +1,10 @@
 /* forward.c: THE LOOP: one pass of a batch of rows through the layers. The first page to read.
  *
- * A batch is always n rows: a prompt, one token, several sessions are the same code with different n. Rows differ by
- * what ctx.pass says of them (id, position, sequence, page table). Layers run on the CPU or on a device; the residual
- * stream is copied where that changes. Ops report failure in ctx.error; it is looked at once, after.
- * Nothing is allocated here, but for looking at values on a device (trace, checking). A device may keep a whole pass
- * and do it again: then no op is called.
+ * A batch is always n rows: a prompt, one token, several sessions run the same code with different n. Rows differ by
+ * their fields in ctx.pass (id, position, sequence, page table). Layers run on the CPU or on a GPU; the residual stream
+ * is copied where the device changes. Ops report failure in ctx.error, which is checked once, at the end. Nothing is
+ * allocated here, except for reading values back from a GPU (trace, checking). A GPU may record a whole pass and replay
+ * it: then no op is called.
  */
 #include "model.h"
 
@@ -24,7 +24,7 @@ static infer__tensor infer__columns(const infer__tensor *t, int32_t first, int32
     return part;
 }
 
-/* The values of t (without gaps between rows) on the host; NULL after a failure. */
+/* The values of t on the host, without gaps between rows; NULL after a failure. */
 static const float *infer__peek(infer_context *c, const infer__tensor *t) {
     uint64_t n = (uint64_t)t->rows * (uint64_t)t->cols;
     float *p;
@@ -100,7 +100,7 @@ static void infer__products_of(infer_context *c, const infer__matmul_args *mm, i
     own.act = NULL;
     own.add = NULL;
     infer__matmul(&c->ctx, &own);
-    for (; more; taken += lows.n_parts) { /* those that had no room */
+    for (; more; taken += lows.n_parts) { /* those that did not fit */
         more = infer__adapted_parts(c, mm, result, taken, &lows);
         c->ctx.ops->low(&c->ctx, &lows);
     }
@@ -235,7 +235,7 @@ static void infer__copy_rows(infer_context *c, const infer__tensor *x, const inf
 }
 
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows) {
-    uint64_t first = (uint64_t)(c->plan.work_cols - c->plan.pass_kept - l->kept); /* behind what any part uses */
+    uint64_t first = (uint64_t)(c->plan.work_cols - c->plan.pass_kept - l->kept); /* after what any part uses */
     return infer__view(&c->at->work, (uint64_t)rows * first, rows, l->kept);
 }
 
@@ -244,7 +244,7 @@ static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64
     return infer__view(&c->at->work, (uint64_t)pass_rows * at, rows, cols);
 }
 
-/* A part whose result later ones read: the norm of x, or what its kind makes of x. */
+/* A part whose result later parts read: the norm of x, or what its kind computes from x. */
 static void infer__part_keep(infer_context *c, const infer__layer *l, const infer__part *p, const infer__tensor *x) {
     infer__tensor kept = infer__kept(c, l, x->rows);
     infer__sublayer s;
@@ -259,9 +259,9 @@ static void infer__part_keep(infer_context *c, const infer__layer *l, const infe
     p->kind->run(c, l, &s);
 }
 
-/* x += (post-norm of) part(norm of x) * scale. The sublayer's first and last products take the norm and the addition
- * along when nothing comes between them, and nobody looks at what does. `next`, beside this one, reads x as it is now:
- * then xn is there for both, and the norm of its own, if it has one, is made before x changes. */
+/* x += (post-norm of) part(norm of x) * scale. The norm and the addition are fused into the sublayer's first and last
+ * products when nothing comes between them and intermediate values are not inspected. `next`, a parallel part, reads x
+ * as it is now: then both share xn, or its own norm, if it has one, is computed before x changes. */
 static void infer__part_run(infer_context *c, const infer__layer *l, const infer__part *p, const infer__part *next,
                             infer__tensor *x, infer__tensor *xn, infer__tensor *out) {
     infer__norm_args norm;
@@ -337,8 +337,9 @@ static void infer__embed(infer_context *c, infer__tensor *x) {
     infer__trace(c, -1, "embed", x);
 }
 
-/* Where the logits of results i .. i+n-1 are wanted, when the head runs on the host and the rows follow each other
- * there: then they are computed in place (a copy of 32,000 was 3% of a token of a small model). NULL otherwise. */
+/* The destination of the logits of results i .. i+n-1, if the head runs on the host and the destination rows are
+ * contiguous: then they are computed there directly (copying 32,000 was 3% of a token of a small model). NULL
+ * otherwise. */
 static float *infer__head_direct(const infer_context *c, int32_t i, int32_t n) {
     int32_t j;
     if (!c->at->work.host) return NULL;
@@ -354,7 +355,7 @@ static int infer__pauses(const infer_context *c) {
     return !c->checking && c->at->x.host && infer__ok(&c->ctx) && infer__slice_over(c->pause);
 }
 
-/* Rows of the head in one piece of a slice: as many bytes as a layer has, on average. */
+/* Rows of the head per piece of a slice: as many bytes as an average layer. */
 static int32_t infer__head_piece(const infer_context *c) {
     const infer_model *m = c->model;
     const infer__weight *w = &m->w[INFER__W_OUTPUT];
@@ -365,8 +366,8 @@ static int32_t infer__head_piece(const infer_context *c) {
     return (int32_t)INFER__MIN(INFER__MAX(rows, INFER__HEAD_ROWS), (uint64_t)w->rows);
 }
 
-/* y, all logits of x, from row c->head_row of the head on: at once, or in pieces until the slice is over. Gives 0 then.
- * on: there is a first piece in any case. */
+/* y = the logits of x, from row c->head_row of the head on: at once, or in pieces until the slice is over, which
+ * returns 0. on: compute at least one piece. */
 static int infer__head_product(infer_context *c, const infer__tensor *x, const infer__tensor *y, int32_t i, int on) {
     const infer_model *m = c->model;
     const infer__weight *all = &m->w[INFER__W_OUTPUT], *bias = infer__opt(&m->w[INFER__W_OUTPUT_B]);
@@ -394,8 +395,9 @@ static int infer__head_product(infer_context *c, const infer__tensor *x, const i
     return 1;
 }
 
-/* Logits of at most head_rows results from i on, whose normed rows lie in xn: into the work area, or straight to where
- * they are wanted. Nothing when none of them is. Gives how many results that are, 0 when the slice is over before. */
+/* Compute the logits of at most head_rows results from i on, whose normed rows are in xn: into the work area, or
+ * directly to their destination; nothing if none is wanted. Returns the number of results, 0 when the slice is over
+ * first. */
 static int32_t infer__logits(infer_context *c, int32_t i, int on) {
     const infer_model *m = c->model;
     int32_t n = INFER__MIN(c->ctx.pass.n_out - i, c->plan.head_rows), j;
@@ -417,7 +419,7 @@ static int32_t infer__logits(infer_context *c, int32_t i, int on) {
     return n;
 }
 
-/* The pass goes on here in the next slice. */
+/* The next slice continues the pass here. */
 static void infer__stop_at(infer_context *c, int32_t stage, int32_t layer) {
     c->stage = stage;
     c->resume = layer;
@@ -443,8 +445,8 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     infer__head_logits(c);
 }
 
-/* Rows of `width` floats from row `first` of b on go to to[0 .. n - 1], NULL: nowhere. Rows that are neighbours there,
- * too, are one copy: a device takes 10 us for each. */
+/* Copy rows of `width` floats from row `first` of b on to to[0 .. n - 1] (NULL: skip). Rows that are contiguous on both
+ * sides are one copy: a GPU takes 10 us for each. */
 static void infer__fetch_rows(infer_context *c, const infer__buf *b, int32_t first, float *const *to, int32_t n,
                               int32_t width) {
     const uint64_t bytes = (uint64_t)width * sizeof(float);
@@ -456,7 +458,7 @@ static void infer__fetch_rows(infer_context *c, const infer__buf *b, int32_t fir
     }
 }
 
-/* What infer__head computed goes to where it is wanted; the other logits follow, head_rows rows at a time. */
+/* Copy what infer__head computed to its destination; then the other logits, head_rows rows at a time. */
 static void infer__fetch(infer_context *c) {
     const int32_t n_out = c->ctx.pass.n_out, from = c->head_at;
     int32_t i, j, k, n;
@@ -469,7 +471,7 @@ static void infer__fetch(infer_context *c) {
             infer__stop_at(c, INFER__STAGE_FETCH, c->model->hp.n_layer);
             return;
         }
-        for (j = 0; j < n && !c->direct.host; j += k) { /* runs of which the device does not keep the logits */
+        for (j = 0; j < n && !c->direct.host; j += k) { /* runs whose logits do not stay on the device */
             for (k = 1; j + k < n && !c->out_top[i + j] == !c->out_top[i + j + k]; k++) {}
             if (!c->out_top[i + j])
                 infer__fetch_rows(c, &c->at->work, j, c->out_logits + i + j, k, c->model->hp.n_vocab);
@@ -478,7 +480,8 @@ static void infer__fetch(infer_context *c) {
     infer__results_fetch(c);
 }
 
-/* After a bad result the pass is run again with `checking`: fail at the first layer whose output is not finite. */
+/* After a non-finite result the pass is repeated with `checking`: fail at the first layer whose output is not
+ * finite. */
 static void infer__check_finite(infer_context *c, int32_t layer, const infer__tensor *x) {
     const float *v = c->checking ? infer__peek(c, x) : NULL;
     int64_t i;
@@ -492,8 +495,8 @@ static void infer__check_finite(infer_context *c, int32_t layer, const infer__te
         }
 }
 
-/* Where what lies at `offset` of a buffer passes the host, from one place to another; between two devices at byte hop
- * of the room for that. */
+/* The host address through which the bytes at `offset` of a buffer are copied from one device to another; between two
+ * GPUs it is byte `hop` of the staging buffer. */
 static void *infer__hop(const infer_context *c, const infer__buf *from, const infer__buf *to, uint64_t offset,
                         uint64_t hop) {
     const infer__buf *host = to->host ? to : from;
@@ -501,7 +504,7 @@ static void *infer__hop(const infer_context *c, const infer__buf *from, const in
     return c->hop ? (char *)c->hop + hop : NULL;
 }
 
-/* The pass goes on where `layer` runs; the residual stream of n rows and what the pass keeps go along. */
+/* Switch the pass to the device of `layer`, copying the residual stream of n rows and what the pass keeps. */
 static void infer__go(infer_context *c, int32_t layer, int32_t n) {
     infer__place *from = c->at, *to = &c->places[c->model->layers[layer].place];
     const uint64_t rows = (uint64_t)n, width = sizeof(float);
@@ -521,7 +524,7 @@ static void infer__go(infer_context *c, int32_t layer, int32_t n) {
     if (kept) to->ops->upload(&c->ctx, &to->work, at, rest, kept);
 }
 
-/* What the encoder has made of its rows goes to where the layers of the decoder read it. */
+/* Store the encoder's results where the decoder's layers read them. */
 static void infer__encoded(infer_context *c, infer__tensor *x) {
     const infer_model *m = c->model;
     int32_t l;
@@ -532,7 +535,7 @@ static void infer__encoded(infer_context *c, infer__tensor *x) {
     }
 }
 
-/* From token ids to the first results; or to a layer, at which the next slice goes on (resume). */
+/* From token ids to the first results; or to the layer at which the next slice continues (resume). */
 static void infer__layers(infer_context *c) {
     const infer_model *m = c->model;
     const int32_t n = c->ctx.pass.n_rows, first = c->encodes ? 0 : m->hp.n_enc;
@@ -571,8 +574,8 @@ static void infer__layers(infer_context *c) {
     if (infer__ok(&c->ctx)) infer__head(c, &x);
 }
 
-/* A pass that stays on one device may be a recording of an earlier one: everything that its ops get but the values per
- * token follows from what is hashed here. */
+/* A pass that stays on one GPU may replay the recording of an earlier pass: what is hashed here determines all
+ * arguments of its ops except the values per token. */
 static int infer__record(infer_context *c) {
     const infer_model *m = c->model;
     const infer__pass *p = &c->ctx.pass;
@@ -603,7 +606,7 @@ static int infer__forward_begin(infer_context *c) {
     c->direct.host = NULL;
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__enter(c, i)) c->at->ops->begin(&c->ctx);
-    infer__enter(c, c->model->layers[0].place); /* whatever happens, the wait at the end is for a place that is used */
+    infer__enter(c, c->model->layers[0].place); /* so that the wait at the end is always for a device in use */
     return infer__record(c);
 }
 
@@ -625,5 +628,5 @@ static void infer__forward(infer_context *c) {
         }
         infer__further_fill(c);
     }
-    c->at->ops->sync(&c->ctx); /* a place that was left has been waited for */
+    c->at->ops->sync(&c->ctx); /* leaving a device synchronises it */
 }

@@ -2,9 +2,9 @@
  *
  * Owns:  which keys are read, their ranges, their defaults; what kinds of sublayers look up is in their files
  *        (layers/).
- * Rules: a key is looked up only where its value is used: keys.c refuses models with keys that nobody looked up.
- *        Keys are untrusted: every number is range checked here, once, so that later code may multiply them in 64 bits
- *        without thinking. A key of the wrong type or range is an error that names it.
+ * Rules: a key is looked up only where its value is used: keys.c refuses models with keys that were not looked up. Keys
+ *        are untrusted: every number is range checked here, once, so that later code can multiply them in 64 bits
+ *        without overflow. A key of the wrong type or range is an error that names it.
  *        Absent floats are 0 until the row's fixup has run; defaults come last.
  * Keys:  the GGUF specification (ggml, docs/gguf.md), "Standardized key-value pairs".
  */
@@ -75,7 +75,7 @@ static int infer__key_per_layer(const infer__keys *k, const infer__kv *kv) {
     return infer__kv_is_numbers(kv) && (kv->n == (uint64_t)k->m->hp.n_block || kv->n == (uint64_t)k->m->hp.n_layer);
 }
 
-/* An array may be of layers only: 1 and an error when it has no number for this block behind them. */
+/* An array may cover the layers only: 1 and an error when it has no number for this prediction block. */
 static int infer__key_ends(infer__keys *k, const infer__kv *kv, int32_t layer) {
     if ((uint64_t)layer < kv->n) return 0;
     k->failed = 1;
@@ -130,14 +130,14 @@ static float infer__key_layer_float(infer__keys *k, const char *name, int32_t la
     return absent;
 }
 
-/* A number that all layers share, also when it is written once for each. */
+/* A number that all layers share, even if the file repeats it for each. */
 static int32_t infer__key_same(infer__keys *k, const char *name, int32_t lo, int32_t hi, int32_t absent) {
     int32_t first = infer__key_layer(k, name, 0, lo, hi, absent), i;
     for (i = 1; i < k->m->hp.n_layer && !k->failed; i++)
         if (infer__key_layer(k, name, i, lo, hi, absent) != first) {
             k->failed = 1;
             infer__error(k->err, INFER_ERR_UNSUPPORTED,
-                         "key %s: numbers that differ from layer to layer are not there yet", k->key);
+                         "key %s: values that differ from layer to layer are not supported", k->key);
         }
     return first;
 }
@@ -326,7 +326,7 @@ static void infer__read_xielu(infer__keys *k, infer__layer *l) {
     l->xielu[3] = (float)v[3];
 }
 
-/* Limits of the activations of experts, and of the other FFNs. */
+/* Activation limits of experts and of other FFNs. */
 static void infer__read_clamps(infer__keys *k, infer__layer *l) {
     const uint64_t flags = k->m->arch->flags;
     if (!(flags & (INFER__CLAMPS | INFER__CLAMPS_BEFORE))) return;
@@ -384,7 +384,7 @@ static int32_t infer__read_act(infer__keys *k, int32_t act) {
     return act;
 }
 
-/* What holds for the whole model. */
+/* Properties of the whole model. */
 static void infer__read_globals(infer_model *m, infer__keys *k) {
     infer__hparams *hp = &m->hp;
     const infer__arch *a = m->arch;
@@ -511,8 +511,8 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     infer__check_moe_step(k, l);
 }
 
-/* Widths of experts. Where no key says that of one it is in the shape of the tensors; so is that of the shared experts,
- * which are one tensor: the key is of one of them, or of all. */
+/* Widths of experts. Without a key, an expert's width follows from the shape of its tensors. The shared experts are one
+ * tensor: the key may give the width of one of them, or of all. */
 static void infer__read_expert_widths(infer_model *m, infer__keys *k) {
     infer__hparams *hp = &m->hp;
     uint64_t rows, fused;

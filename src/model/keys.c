@@ -1,23 +1,24 @@
-/* keys.c: keys of the file that nobody looked up: without effect, or the reason why the model is not computed.
+/* keys.c: keys of the file that were not looked up: either they have no effect, or the model is refused.
  *
  * Owns:  INFER__IDLE_KEYS, the keys that may stay unread, each with the reason; the refusal of all others.
  * Rules: a key under the architecture's prefix is looked up by those who use its value (hparams.c), or has a row here,
- *        or the model is refused by its name: a key that nobody reads is a model that nobody meant. So a lookup whose
- *        value may be dropped is a mistake: ask only where the row of ARCHS, or the rest of the file, makes use of it.
- * Names: the GGUF specification (ggml, docs/gguf.md), and what llama.cpp and its converters write. llama.cpp puts every
- *        key that it knows into a file that it saves, with the values below where a model has no such thing.
+ *        or the model is refused and the message names the key: an unread key means a different model. So looking up a
+ *        key and dropping its value is a mistake: look it up only where the row of ARCHS, or the rest of the file, uses
+ *        it.
+ * Names: the GGUF specification (ggml, docs/gguf.md), and what llama.cpp and its converters write. llama.cpp writes
+ *        every key it knows into a file that it saves, with the values below where they do not apply.
  */
 #include "model.h"
 
 /* One key. It is without effect when `idle` says so for its value. */
 typedef struct infer__idle_key {
-    const char *name; /* behind the architecture's prefix; whole for keys that begin with a text of INFER__STRICT */
+    const char *name; /* after the architecture's prefix; whole for keys that begin with a text of INFER__STRICT */
     int (*idle)(const infer_model *m, const infer__kv *kv, double value);
     double value;
-    const char *why;  /* why it may stay unread; of those with a condition: what it would have to be */
+    const char *why;  /* why it may stay unread; with a condition: what the value must be */
 } infer__idle_key;
 
-/* Keys outside the prefix of which all are checked: they belong to a computation as well. */
+/* Prefixes of other keys that are all checked: they affect the computation, too. */
 static const char *const INFER__STRICT[] = { "general.quantization_version", "adapter.", "diffusion.", "xielu." };
 
 /* ---- conditions ------------------------------------------------------------------------------------- */
@@ -77,7 +78,7 @@ static int infer__idle_parallel(const infer_model *m, const infer__kv *kv, doubl
     return m->hp.block == INFER__BLOCK_PARALLEL || infer__idle_is(m, kv, value);
 }
 
-/* Widths of dense matrices behind pooling, which infer__pool_keys compares. value: of the first, of the second. */
+/* Widths of dense matrices after pooling, which infer__pool_keys compares. value: of the first, of the second. */
 static int infer__idle_dense(const infer_model *m, const infer__kv *kv, double value) {
     return infer__gguf_tensor_find(&m->gguf, value > 0 ? "dense_3.weight" : "dense_2.weight") != NULL ||
            infer__idle_is(m, kv, 0);
@@ -99,7 +100,7 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
     /* what a file says about itself */
     { "vocab_size", INFER__ANY, "token_embd.weight has as many rows as there are tokens" },
     { "tensor_data_layout", INFER__ANY, "where the weights came from; rows of Q and K are in the row's order" },
-    { "embedding_length_out", infer__idle_width, 0, "only results as wide as the model are there" },
+    { "embedding_length_out", infer__idle_width, 0, "only results as wide as the model are supported" },
     { "leading_dense_block_count", INFER__ANY, "a layer has experts when it has a router" },
     { "expert_shared_count", INFER__ANY, "shared experts are one tensor, whose shape says how wide they are" },
     { "classifier.output_labels", INFER__ANY, "names of a classifier's results: infer__pool_keys" },
@@ -111,7 +112,7 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
     { "decoder_start_token_id", INFER__ANY, "there is no decoder beside an encoder" },
     { "attention.layer_norm_epsilon", INFER__ANY, "the other kind of norm" },
     { "attention.layer_norm_rms_epsilon", INFER__ANY, "the other kind of norm" },
-    { "use_parallel_residual", infer__idle_parallel, 0, "only serial blocks are there" },
+    { "use_parallel_residual", infer__idle_parallel, 0, "only serial blocks are supported" },
     { "rope.scaling.finetuned", INFER__ANY, "how the model was trained" },
     { "rope.scaling.yarn_beta_fast", INFER__ANY, "rope.scaling.type is not yarn" },
     { "rope.scaling.yarn_beta_slow", INFER__ANY, "rope.scaling.type is not yarn" },
@@ -236,8 +237,8 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
 
 /* ---- the check ---------------------------------------------------------------------------------------- */
 
-/* What the tables call a key: its name behind "<architecture>.", or the whole of one that INFER__STRICT covers; NULL
- * when it has nothing to do with what the model computes. */
+/* The key's name in the tables: the part after "<architecture>.", or all of a key covered by INFER__STRICT; NULL when
+ * it does not affect the computation. */
 static const char *infer__key_of(const infer_model *m, const char *key) {
     size_t n = strlen(m->arch->name), i;
     if (strncmp(key, m->arch->name, n) == 0 && key[n] == '.') return key + n + 1;

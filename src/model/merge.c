@@ -1,12 +1,12 @@
-/* merge.c: weights that include adapters: W + scale * B A in memory of its own, in place of what the file has.
+/* merge.c: merging adapters into weights: W + scale * B A in separate memory replaces the file's matrices.
  *
- * Owns:  infer_model.merged: which weights have been replaced, and what they were.
- * How:   every slot whose tensor an adapter changes gets a matrix of its own, made row by row: decoded to float32,
- *        added to, encoded. Rows are tasks of a pool that lives as long as that. The file stays as it is, mapped; going
- *        back is putting the old weights into their slots.
- * Rules: nobody else uses the model meanwhile (its one user is the call, beside open adapters), and nobody can begin
- *        to: its weights are the call's alone (infer__weights_own). Its adapters cannot be closed, either. All is made
- *        before the first slot changes, so that a failure changes nothing.
+ * Owns:  infer_model.merged: which weights have been replaced, and the old ones.
+ * How:   every slot whose tensor an adapter changes gets a new matrix, made row by row: decoded to float32, added to,
+ *        encoded. Rows are tasks of a temporary pool. The file is not changed and stays mapped; unmerging puts the old
+ *        weights back into their slots.
+ * Rules: the call is the only user of the model besides open adapters, and no call can start using it: it owns the
+ *        weights (infer__weights_own). The adapters cannot be closed meanwhile. All matrices are made before the first
+ *        slot changes, so that a failure changes nothing.
  * Start: infer__include, infer__exclude.
  */
 #include "model.h"
@@ -39,7 +39,7 @@ static float infer__include_up(const infer__adapter_pair *p, int64_t expert, int
     return p->kind == INFER__LOW_F16 ? infer__f16_f32(half) : infer__bf16_f32(half);
 }
 
-/* What pair i adds to row r of the tensor; delta: room for a row. */
+/* Add pair i's contribution to row r of the tensor; delta: scratch for a row. */
 static void infer__include_add(const infer__include_job *job, int32_t i, int64_t r, float *row, float *delta) {
     const infer__adapter_pair *p = job->pairs[i];
     const int64_t expert = r / p->rows;
@@ -68,7 +68,7 @@ static void infer__include_task(void *arg, int task, int worker) {
     }
 }
 
-/* The type of a merged matrix: `asked`, or (NULL) what it has, or Q8_0 where nothing writes that. */
+/* The type of a merged matrix: `asked`, or (NULL) its own, or Q8_0 if its own cannot be encoded. */
 static infer_result infer__include_type(const infer__weight *w, const infer__quant *asked, const infer__quant **out,
                                       infer_error *err) {
     const char *removed;
@@ -136,7 +136,7 @@ static void infer__include_pairs(infer__include_job *job, const infer__weight *w
     }
 }
 
-/* Slot number i of the model's and then of the layers'; NULL = there are no more. What its pairs are to *embeds. */
+/* Slot number i of the model's and then the layers' slots; NULL = past the end. *embeds: the kind of its pairs. */
 static infer__weight *infer__include_slot(infer_model *m, int32_t i, int32_t *embeds) {
     *embeds = i == INFER__W_TOKEN_EMBD ? INFER__EMBEDS_TOKENS : i == INFER__W_TOKEN_TYPES ? INFER__EMBEDS_TYPES : 0;
     if (i < INFER__MODEL_SLOT_COUNT) return &m->w[i];
@@ -146,7 +146,7 @@ static infer__weight *infer__include_slot(infer_model *m, int32_t i, int32_t *em
     return &m->layers[i / INFER__LAYER_SLOT_COUNT].w[i % INFER__LAYER_SLOT_COUNT];
 }
 
-/* The same matrix in another slot, which has been made: layers may share tensors. */
+/* A merged matrix of another slot with the same tensor: layers may share tensors. */
 static const infer__merged *infer__include_shared(const infer_model *m, const infer__weight *w, int32_t embeds) {
     int32_t i;
     for (i = 0; i < m->n_merged; i++)
@@ -173,7 +173,7 @@ static infer_result infer__include_slots(infer_model *m, const infer_adapter_use
         job.type = type;
         to->slot = w;
         to->embeds = embeds;
-        to->other = *w; /* until the end of all: what it was */
+        to->other = *w; /* the old weight, until all are made */
         to->made = !same;
         if (same) {
             to->now = *w;
@@ -213,7 +213,7 @@ static void infer__exclude(infer_model *m) {
     infer__include_free(m);
 }
 
-/* What a token reads more of a slot than before. */
+/* Additional bytes per token that the merged slot reads. */
 static int64_t infer__include_more(const infer_model *m, const infer__merged *s) {
     int64_t more = ((int64_t)s->now.row_bytes - (int64_t)s->other.row_bytes) * s->now.rows;
     int32_t i, k;
@@ -226,7 +226,7 @@ static int64_t infer__include_more(const infer_model *m, const infer__merged *s)
     return more;
 }
 
-/* All is made: from now on the slots have it. */
+/* All matrices are made: install them in the slots. */
 static void infer__include_install(infer_model *m, const infer_adapter_use *uses, int32_t n, const infer__quant *type) {
     int32_t i;
     m->unmerged_print = m->weights_print;

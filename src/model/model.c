@@ -1,11 +1,11 @@
 /* model.c: from a parsed file to a model that computes, or to the reason why it cannot.
  *
- * A file of any architecture opens; only sessions need what is built here. So what is wrong with hyper-parameters or
- * shapes is kept as a message (why_not) instead of failing the opening: metadata, tensors and text still work.
+ * A file of any architecture opens; only sessions need what is built here. So an error in hyper-parameters or shapes is
+ * stored as a message (why_not) and does not fail the opening: metadata, tensors and text still work.
  */
 #include "model.h"
 
-/* Parameters in all, the storage type that holds most of them, names as C strings. */
+/* Number of parameters, the storage type of most of them, names as C strings. */
 static infer_result infer__model_facts(infer_model *m, infer_error *err) {
     uint64_t best = 0, sum;
     int32_t i, j;
@@ -31,7 +31,7 @@ static infer_result infer__model_facts(infer_model *m, infer_error *err) {
     return INFER_OK;
 }
 
-/* The architecture's row, or an error that says where to find those that there are. */
+/* The architecture's row, or an error that says how to list the supported ones. */
 static infer_result infer__model_arch(infer_model *m, infer_error *err) {
     infer__str s = { "", 0 };
     int32_t n = 0;
@@ -42,7 +42,7 @@ static infer_result infer__model_arch(infer_model *m, infer_error *err) {
     if (m->arch) return INFER_OK;
     while (infer__arch_row(n)) n++;
     return infer__error(err, INFER_ERR_UNSUPPORTED,
-                        "architecture \"%.*s\" is not there yet; infer_arch_name (infer info --archs) names the %d "
+                        "architecture \"%.*s\" is not supported; infer_arch_name (infer info --archs) names the %d "
                         "that are",
                         (int)INFER__MIN(s.n, 40), s.s, (int)n);
 }
@@ -56,7 +56,7 @@ static void infer__model_count(infer_model *m) {
         if (m->gguf.tensors[i].owned) m->own_bytes -= m->gguf.tensors[i].bytes;
 }
 
-/* Everything but bytes: what the file says, and where layers are to run. */
+/* Everything except the weights' bytes: hyper-parameters, layers, devices. */
 static infer_result infer__model_read(infer_model *m, infer__building *x, infer_error *why) {
     infer_result r = infer__model_arch(m, why);
     if (!r && m->params.vocab_only) r = infer__error(why, INFER_ERR_STATE, "the model was opened with vocab_only");
@@ -72,25 +72,23 @@ static infer_result infer__model_read(infer_model *m, infer__building *x, infer_
     return r;
 }
 
-/* Weights are in memory: what is made of them, and what goes to devices. */
-static infer_result infer__model_send(infer_model *m, infer__building *x, infer_error *why) {
-    infer_result r = m->sizes_only ? INFER_OK : infer__rope_build(m, why);
-    if (!r) r = x->device = infer__place_upload(m, why);
-    if (!r && !m->sizes_only) r = infer__weights_sample(m, why);
-    return r;
-}
-
 enum { /* infer__building.stage */
-    INFER__BUILD_READ, INFER__BUILD_LOAD, INFER__BUILD_SEND, INFER__BUILD_PRELOAD, INFER__BUILD_DONE
+    INFER__BUILD_READ, INFER__BUILD_LOAD, INFER__BUILD_ROPES, INFER__BUILD_SEND, INFER__BUILD_SAMPLE,
+    INFER__BUILD_PRELOAD, INFER__BUILD_DONE
 };
 
-/* The stage that comes next; an error is kept, and ends it. */
+/* Run the next stage; an error is stored and ends it. */
 static infer_result infer__model_stage(infer_model *m, infer__building *x, infer__budget *budget) {
     infer_result r = INFER_OK;
     switch (x->stage) {
     case INFER__BUILD_READ: r = infer__model_read(m, x, &x->why); break;
     case INFER__BUILD_LOAD: r = infer__weights_load(m, &x->load, budget, &x->why); break; /* sizes_only: no bytes */
-    case INFER__BUILD_SEND: r = infer__model_send(m, x, &x->why); break;
+    case INFER__BUILD_ROPES: r = m->sizes_only ? INFER_OK : infer__rope_build(m, &x->why); break;
+    case INFER__BUILD_SEND:
+        r = infer__place_upload(m, &x->upload, budget, &x->why);
+        if (r != INFER_MORE) x->device = r;
+        break;
+    case INFER__BUILD_SAMPLE: r = m->sizes_only ? INFER_OK : infer__weights_sample(m, &x->why); break;
     default:
         if (m->sizes_only || !m->params.preload) break;
         r = infer__preload_some(m, &x->load, budget, &x->why);

@@ -28,8 +28,8 @@ typedef struct infer__text_out infer__text_out;
 
 enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and FFN both read the block's input */
 
-/* Flags say what mathematics differs where the file cannot. They are read while a model opens, never in a pass. Not an
- * enum: C99 has none of 64 bits. */
+/* Differences in mathematics that the file does not name. Read while a model opens, never in a pass. (64 bits: no
+ * enum) */
 #define INFER__FLAG(n) ((uint64_t)1 << (n))
 #define INFER__EMBED_SQRT_WIDTH INFER__FLAG(0) /* embeddings * sqrt(width) */
 #define INFER__NORM_BARE INFER__FLAG(1) /* norms before sublayers and head have no weights */
@@ -43,7 +43,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__PARALLEL_BY_KEY INFER__FLAG(9) /* block kind from use_parallel_residual */
 #define INFER__PARALLEL_BY_NORM INFER__FLAG(10) /* parallel when there is no ffn_norm */
 #define INFER__ATTN_TEMPERATURE INFER__FLAG(11) /* attention.temperature_scale applies */
-#define INFER__QK_NORM_PAIR INFER__FLAG(12) /* Q/K norms count only when both are there */
+#define INFER__QK_NORM_PAIR INFER__FLAG(12) /* Q/K norms count only when both exist */
 #define INFER__ATTN_CAP INFER__FLAG(13) /* attn_logit_softcapping applies */
 #define INFER__FINAL_CAP INFER__FLAG(14) /* final_logit_softcapping applies */
 #define INFER__ROPE_BY_KEY INFER__FLAG(15) /* rope.scaling.finetuned = false: no layer is rotated */
@@ -56,14 +56,14 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__ROPE_NO_WINDOW INFER__FLAG(22) /* with WINDOW_ROPE_ONLY: all are rotated where none has a window */
 #define INFER__ATTN_OUT_TIMES INFER__FLAG(23) /* attention's result * attention.value_scale */
 #define INFER__ATTN_SCALE_OUT INFER__FLAG(24) /* attention.output_scale is the scale of scores */
-#define INFER__NORM_BY_KEY INFER__FLAG(25) /* RMS norms where attention.layer_norm_rms_epsilon is there */
+#define INFER__NORM_BY_KEY INFER__FLAG(25) /* RMS norms where attention.layer_norm_rms_epsilon exists */
 #define INFER__ROPE_LEADING INFER__FLAG(26) /* with WINDOW_ROPE_ONLY: the leading dense layers are rotated, too */
 #define INFER__FF_TWICE INFER__FLAG(30) /* feed_forward_length counts the rows of gate and up together */
 #define INFER__QKV_WIDE INFER__FLAG(31) /* attn_qkv has three times the queries' rows, also with fewer K/V heads */
 #define INFER__QKV_THIRDS INFER__FLAG(32) /* and Q, K, V begin at thirds of them; else one follows the other */
 #define INFER__ROPE_SECTIONS INFER__FLAG(33) /* rope.dimension_sections may be there: M-RoPE */
 #define INFER__SECTIONS_HALVES INFER__FLAG(34) /* with sections, HALVES is the rotation */
-#define INFER__ATTN_NORM_2 INFER__FLAG(35) /* where attn_norm_2 is there it is attention's norm, attn_norm the FFN's */
+#define INFER__ATTN_NORM_2 INFER__FLAG(35) /* where attn_norm_2 exists it is attention's norm, attn_norm the FFN's */
 #define INFER__SCORES_OVER_DIM INFER__FLAG(36) /* scores are divided by the width of a head, not by its root */
 #define INFER__ROPE_ALPHA INFER__FLAG(37) /* rope.scaling.alpha applies: base * alpha^(dim / (dim - 2)) */
 #define INFER__MATRIX_SCALES INFER__FLAG(38) /* the tensors called .scale multiply what a matrix gives */
@@ -81,7 +81,7 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__KDA_BOUND INFER__FLAG(48) /* kda.gate_lower_bound applies */
 #define INFER__KDA_A_PLUS INFER__FLAG(49) /* it must be there, and ssm_a is above 0 */
 #define INFER__Q_GATED INFER__FLAG(52) /* attn_q gives a head's query and the gate of its result */
-#define INFER__DELTA_TILED INFER__FLAG(53) /* value heads of a delta net lie by key head: h % k_heads */
+#define INFER__DELTA_TILED INFER__FLAG(53) /* value heads of a delta net are ordered by key head: h % k_heads */
 #define INFER__EPS_EITHER INFER__FLAG(47) /* the epsilon of RMS norms may have the other norm's name */
 #define INFER__V_NORM_BARE INFER__FLAG(61) /* V has a norm without weights */
 #define INFER__V_MAY_BE_K INFER__FLAG(62) /* without attn_v, V is what attn_k gives, before norm and rotation */
@@ -98,16 +98,15 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 enum {
     INFER__EXPERTS_RAW = 1,  /* weights are not divided by their sum, unless a key says so */
     INFER__EXPERTS_SUM = 2,  /* they are, whatever keys say */
-    INFER__EXPERTS_STEP = 4, /* interleave_moe_layer_step: experts in every so many layers only */
+    INFER__EXPERTS_STEP = 4, /* interleave_moe_layer_step: experts in every n-th layer only */
     INFER__EXPERTS_BEFORE = 8 /* weights multiply what experts read, not what they give */
 };
 
 /* What blocks that predict further tokens read of the position before: nextn.c. */
 enum {
-    INFER__PREDICTS = 1, /* the hidden state behind the norm before the head; of the block before, if there is one */
+    INFER__PREDICTS = 1, /* the hidden state after the norm before the head; of the block before, if there is one */
     INFER__PREDICTS_BARE = 2, /* as it is before that norm */
-    INFER__PREDICTS_BESIDE =
-        4, /* block i reads the layers' own, i + 1 positions before, not that of the block before */
+    INFER__PREDICTS_BESIDE = 4, /* block i reads the layers' own, i + 1 positions before */
     INFER__PREDICTS_WINDOW = 8,  /* blocks have the window where the file says of layers only which have it */
     INFER__PREDICTS_ROTATED = 16 /* blocks are rotated, also where layers without a window are not */
 };
@@ -122,7 +121,7 @@ typedef struct infer__arch {
     uint8_t block;          /* INFER__BLOCK_* */
     uint8_t encoder;        /* 1: texts are seen whole: tokens see each other, nothing is kept, there are no logits */
     uint8_t decoder;        /* 1: an encoder's layers, and then a decoder's, which see what that makes: source.c */
-    uint8_t label_act;      /* 1 + INFER__ACT_* behind a classifier's first matrix; 0 = tanh's */
+    uint8_t label_act;      /* 1 + INFER__ACT_* after a classifier's first matrix; 0 = tanh's */
     uint8_t label_pooling;  /* infer_pooling of what a classifier reads; 0 = first of encoders, else last */
     uint8_t label_softmax;  /* 1: labels' scores are a softmax */
     uint8_t mixer_else;     /* INFER__SUBLAYER_* of the mixer in layers without K/V heads; 0 = every layer has some */
@@ -130,10 +129,10 @@ typedef struct infer__arch {
                              * infer__read_recurrent; 0 = K/V heads do */
     uint8_t window_every;   /* N: every N-th layer sees everything, the others a sliding window; 0 = no windows */
     uint8_t no_rope_every;  /* N: every N-th layer is not rotated; 0 = all are */
-    int32_t chunk;          /* windows are chunks, of so many positions where no key says it; 0 = they slide */
+    int32_t chunk;          /* windows are chunks, of this many positions where no key gives the size; 0 = they slide */
     uint8_t gate;           /* INFER__ACT_* of attn_gate, where layers have one; 0 = none has (SiLU is none) */
     uint8_t index;          /* INFER__ROPE_* of indexers, where layers may have one; 0 = none has */
-    uint8_t predicts; /* INFER__PREDICTS_*: blocks behind the layers that predict further tokens; 0 = not computed */
+    uint8_t predicts; /* INFER__PREDICTS_*: blocks after the layers that predict further tokens; 0 = not computed */
     uint8_t score, experts; /* INFER__SCORE_* of a router when no key says it; INFER__EXPERTS_* */
     float act_limit, act_add; /* of the activation: limit and up_add of infer__act_args */
     uint64_t flags;
@@ -156,7 +155,7 @@ static const infer__arch *infer__arch_row(int32_t index); /* NULL past the end *
 
 enum { INFER__MAX_LAYERS = 1024, INFER__MAX_EXPERTS_USED = 64 };
 
-/* Adapters that tokens switch on: switched.c. n 0 = there are none. */
+/* Adapters that tokens switch on: switched.c. n 0 = none. */
 typedef struct infer__switches {
     int32_t n, rank;
     float other;         /* what a token that switches nothing counts beside one that does */
@@ -164,7 +163,7 @@ typedef struct infer__switches {
     int32_t *substitute; /* n: ids whose embeddings the tokens have */
 } infer__switches;
 
-/* Rows of a table by the hash of a token and those before it: ngrams.c. size 0 = there are none. */
+/* Rows of a table by the hash of a token and those before it: ngrams.c. size 0 = none. */
 enum { INFER__NGRAM_MOST = 8, INFER__NGRAM_HEADS = 64 };
 typedef struct infer__ngrams {
     int32_t layer, size, each, heads, taps; /* heads: rows of a token, `each` for every n; taps: of the convolution */
@@ -194,7 +193,7 @@ struct infer__hparams {
     float yarn_attn;  /* scale of cos and sin as the file gives it; 0 = by the formula */
     int32_t pooling;  /* infer_pooling; DEFAULT: the file does not say */
     int32_t label_pooling; /* of what a classifier reads */
-    int32_t n_labels; /* that it gives; 0 = there is none */
+    int32_t n_labels; /* that it gives; 0 = none */
     int32_t n_out;    /* width of pooled vectors */
     int32_t norm, act, block;
     int32_t moe_step;     /* layers moe_step - 1, 2 moe_step - 1, .. have experts, from leading_dense on; 0 = any may */
@@ -203,24 +202,23 @@ struct infer__hparams {
     int32_t qk_norm_bare; /* see INFER__QK_NORM_BARE */
     int32_t not_causal;   /* 1 = a token sees all tokens of its eval */
     int32_t encoder;      /* see infer__arch */
-    int32_t n_enc;        /* the first so many layers are an encoder's, the others a decoder's; 0 = one stack */
+    int32_t n_enc;        /* the first n_enc layers are an encoder's, the others a decoder's; 0 = one stack */
     int32_t decoder_start; /* the id that a decoder's text begins with */
-    int32_t n_buckets;    /* of distances between tokens, each of which has a bias: 0 = there are none */
+    int32_t n_buckets;    /* of distances between tokens, each of which has a bias: 0 = none */
     int32_t n_per_layer;  /* values that each layer gets of a token beside the stream; 0 = none */
     int32_t n_kv_layer;   /* layers from here on read the keys and values of earlier ones; 0 = none does */
     int32_t n_streams;    /* of the residual; 0 = one */
-    int32_t halve_every;  /* the stream is halved after every so many layers; 0 = never */
+    int32_t halve_every;  /* the stream is halved after every n-th layer; 0 = never */
     int32_t n_latent;     /* width of what experts read and give; 0 = the model's */
     int32_t n_ff_group;   /* width of the expert that per_group experts share, and what its results are times; */
     int32_t per_group;    /* per_group 0 = they share none */
     float group_scale;
-    int32_t stack,
-        low_cycles;       /* layers of each of two stacks, runs of the low one in turn: cycles.c; 0 = there are none */
+    int32_t stack, low_cycles; /* layers of each of two stacks; runs of the low one: cycles.c; 0 = none */
     int32_t norm_after;   /* 1 = norms of sublayers come after them */
     int32_t qk_norm; /* INFER__NORM_* of heads, and its epsilon, where they differ from the others'; 0 = they do not */
     float qk_eps;
     int32_t mute[2];      /* ids from .. to below which the head gives no logits: -FLT_MAX */
-    int32_t n_hyper;      /* streams of hyper-connections; 0 = there are none */
+    int32_t n_hyper;      /* streams of hyper-connections; 0 = none */
     int32_t hyper_rounds; /* of balancing what they pass to each other; 0 = they do not */
     int32_t hyper_rank;   /* of matrices that mix them value by value: hyper_low.c; 0 = these are not there */
     int32_t out_norm_off; /* 1 = the head reads the stream as it is */
@@ -233,13 +231,12 @@ struct infer__hparams {
     infer__switches switches;
     infer__router router; /* of layers with experts */
 };
-/* expert_gating_func: none was given; softmax over all experts; sigmoid; softmax over the experts used; the square root
- * of softplus. */
+/* expert_gating_func: none was given; softmax over all experts; sigmoid; softmax over those used; sqrt(softplus). */
 enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__GATING_SOFTMAX_USED,
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
-/* Layers, and the blocks behind them that predict. */
+/* Layers, and the blocks after them that predict. */
 INFER__INLINE int32_t infer__n_all(const infer__hparams *hp) { return hp->n_layer + hp->n_predict; }
 INFER__INLINE int32_t infer__expert_groups(const infer__hparams *hp) {
     return hp->per_group ? hp->n_expert / hp->per_group : 0;
@@ -326,7 +323,7 @@ static infer_result infer__key_ids(infer__arena *arena, const infer__kv *kv, con
 static int infer__idle_is(const infer_model *m, const infer__kv *kv, double value);
 /* 1 when `words`, separated by spaces (NULL: none), have this one: a row's idle keys. */
 static int infer__words_have(const char *words, const char *word);
-/* UNSUPPORTED, by name: a key of the architecture that nobody looked up, and that is not known to be without effect. */
+/* UNSUPPORTED, by name: a key of the architecture that no code looked up, and not known to be without effect. */
 static infer_result infer__keys_check(const infer_model *m, infer_error *err);
 /* UNSUPPORTED when the file says that it is an adapter, a projector, or whatever else is no model. */
 static infer_result infer__check_type(const infer_model *m, infer_error *err);
@@ -357,7 +354,7 @@ static float infer__slot_float(const infer__layer *l, int slot, float absent);
  * none, may read another layer's, and its values may be a part of its keys (then both of part.state are one slot). */
 enum {
     INFER__STATE_KEYS,
-    INFER__STATE_VALUES,   /* [n_head][dim] for each position, in pages of the group; or for every so many */
+    INFER__STATE_VALUES,   /* [n_head][dim] for each position, in pages of the group; or for every `every` positions */
     INFER__STATE_ROWS,     /* the same, float32 whatever the cache's type */
     INFER__STATE_RECURRENT /* [n_head][dim] float32, whatever the position: a cell; its "pages" are cells (cells.c) */
 };
@@ -382,7 +379,7 @@ typedef struct infer__rope {
     float scale;     /* of cos and sin */
 } infer__rope;
 
-/* Where layers run: the CPU (0), and each of the model's devices: place INFER__ON_DEVICE + d is devices[d]. */
+/* Where layers run: on the CPU (0), or on GPU d of the model: INFER__ON_DEVICE + d stands for devices[d]. */
 enum { INFER__ON_CPU, INFER__ON_DEVICE, INFER__PLACES = INFER__ON_DEVICE + INFER_MAX_DEVICES };
 
 /* Device memory of a group of weights: a layer's, the embedding's, the head's. Several buffers where the device's
@@ -423,7 +420,7 @@ typedef struct infer__sublayer_kind {
     /* NULL, or what it is that these ops have no kernel for. Of matrices, whose types all kinds look at, see
      * place.c. */
     const char *(*lacks)(const infer__ops *ops, const infer__layer *l);
-    /* x -> out, with neighbours: see infer__sublayer. Leaves s->add as it was given, NULL or not. */
+    /* x -> out, with fused norm and addition: see infer__sublayer. Does not change s->add. */
     void (*run)(infer_context *c, const infer__layer *l, infer__sublayer *s);
     /* What it computes, as text: `in` is the name of its input. labels: weights worth listing, ended by text NULL. */
     void (*describe)(infer__text_out *o, const infer_model *m, const infer__layer *l, const char *in);
@@ -469,20 +466,20 @@ typedef struct infer__ssm {
 /* An indexer (layers/indexer.c), sizes as in infer__index_args; heads 0 = the layer has none. */
 typedef struct infer__indexer {
     int32_t heads, dim, top, block, local;
-    int32_t every;  /* its keys are means of so many positions, which are chosen together; 0 = each has its own */
+    int32_t every;  /* its keys are means of this many positions, which are chosen together; 0 = each has its own */
     int32_t latent; /* 1 = of latent attention: one set for all heads, weighted */
     int32_t shared; /* 1 = what the last one before it chose counts */
     int32_t last;   /* 1 = what is rotated are the last values of a head */
     int32_t rope;   /* INFER__ROPE_* */
 } infer__indexer;
-/* Compressed attention (layers/compressed.c): one entry of every so many positions (0 = none), made of twice as many
+/* Compressed attention (layers/compressed.c): one entry for every so many positions (0 = none), made of twice as many
  * where they overlap; groups of the output's first matrix, what each of them gives. */
 typedef struct infer__compress { int32_t every, overlap, groups, rank; } infer__compress;
 /* Sizes of RWKV's time mix (layers/rwkv.c), as in infer__wkv_args. seven: the version is 7; rank: of pairs of matrices,
  * see slots.h; mixed: how many mixtures of a row and the one before there are. */
 typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed; } infer__wkv;
 
-/* Everything that a pass knows of a layer; what a kind does not use is 0. */
+/* Everything that a pass needs of a layer; unused fields are 0. */
 struct infer__layer {
     int32_t index;
     int32_t block; /* of the file: several layers may run one */
@@ -496,7 +493,7 @@ struct infer__layer {
     int32_t n_head, n_head_kv, dim_k, dim_v, n_ff;
     int32_t window; /* 0 = sees everything */
     int32_t chunk;  /* of that many positions: sees those of its own chunk; 0 = the window slides */
-    int32_t not_causal; /* 1 = tokens of an eval see each other; a window lies around them */
+    int32_t not_causal; /* 1 = tokens of an eval attend to each other; a window is centred on them */
     int32_t kv_from;    /* 1 + the layer whose keys and values it reads; 0 = its own */
     int32_t kv_read;    /* 1 = other layers read its own */
     int32_t v_norm_bare; /* 1 = V has a norm without weights */
@@ -540,7 +537,7 @@ INFER__INLINE int32_t infer__compress_reach(const infer__layer *l) {
 
 /* ---- model --------------------------------------------------------------------------------------------- */
 
-/* Sizes that follow from a model and context_params: used to make a context and to predict its memory. */
+/* Sizes derived from a model and context_params: used to create a context and to predict its memory. */
 typedef struct infer__plan {
     int32_t threads, batch, cells, kv_type, keep, sessions, n_seq;
     int32_t max_pages;                     /* of one session's table */
@@ -548,7 +545,7 @@ typedef struct infer__plan {
     int32_t snapshot_every;                /* positions between two kept states of recurrent layers */
     int64_t work_cols;                     /* floats a row in the shared work area: experts need more than 2^31 */
     int64_t pass_kept;                     /* of them, what is kept for the pass: hp.pass_kept, chosen positions */
-    int64_t carried;                       /* of that, what goes from place to place */
+    int64_t carried;                       /* of that, what is copied between devices */
     infer__needs needs;                    /* what backends take scratch for */
     int32_t head_rows;                     /* rows of logits computed at a time */
     int32_t top_rows;                      /* and of logits that may stay on the device; 0 = the head is not there */
@@ -557,7 +554,7 @@ typedef struct infer__plan {
     uint64_t work_bytes, x_bytes, block_len;
     uint64_t device_bytes;                 /* of a device beside weights and cache; and top_bytes with the head */
     uint64_t device_host_bytes;            /* of the host's, for each device */
-    uint64_t hop_bytes;                    /* of what goes from a device to another; 0 with fewer */
+    uint64_t hop_bytes;                    /* of the staging buffer between two GPUs; 0 with fewer */
     uint64_t cache_bytes[INFER__PLACES], scratch_bytes[INFER__PLACES];
 } infer__plan;
 
@@ -587,7 +584,7 @@ struct infer_model {
     /* set by infer__model_build; why_code is INFER_OK when sessions can be created */
     infer_result why_code;
     char why_not[508];
-    uint64_t weights_print; /* tells files apart whose shapes are the same */
+    uint64_t weights_print; /* identifies the file among those with the same shapes */
     const infer__arch *arch;
     infer__hparams hp;
     infer__layer *layers;
@@ -599,11 +596,11 @@ struct infer_model {
     infer__apis apis;          /* GPU APIs to choose from; NULL = those of this build */
     infer__device devices[INFER_MAX_DEVICES]; /* n_devices, in the order of their layers; 0: everything is on the CPU */
     int32_t n_devices;
-    int32_t automatic;         /* INFER_AUTO took them: the CPU may do their work when they fail while it opens */
-    int32_t place_limit;       /* layers that there are kernels for */
+    int32_t automatic;         /* chosen by INFER_AUTO: the CPU may replace them if they fail while opening */
+    int32_t place_limit;       /* layers that have kernels */
     infer__plan fit;           /* sizes of the context that "as many as fit" leaves room for: params.fit */
     infer__bufs device_front, device_head; /* embedding, and head unless it is the same tensor, on a device */
-    int32_t device_layers;     /* the first so many layers, with the embedding; all: with the head */
+    int32_t device_layers;     /* the number of first layers there, with the embedding; all: with the head */
     uint64_t device_bytes;     /* of weights on all devices */
     uint64_t dropped_bytes;    /* of tensors that were read into memory, sent to a device and freed here */
     uint64_t token_bytes;      /* of weights that evaluating one token reads */
@@ -617,72 +614,7 @@ struct infer_model {
     int64_t process;           /* that opened it: devices cannot be used in a child of fork() */
 };
 
-/* Everything after the file is parsed: architecture, hyper-parameters, layers, weights. A model that cannot compute is
- * no error: why_code and why_not say so. Errors are MEMORY and IO, and what is wrong with a device that was asked
- * for. */
-typedef struct infer__load { /* how far loading weights, or reading them beforehand, is */
-    int32_t group, slot;     /* the model's own and layers, or files; the weight that comes next */
-    int32_t locked;
-    uint64_t done;           /* its bytes */
-} infer__load;
-typedef struct infer__building {
-    int32_t stage;
-    infer__load load;
-    infer_result r, device; /* why it cannot compute; of that, what a device that was asked for failed with */
-    infer_error why;
-} infer__building;
-/* INFER_MORE: the slice is over. x is zero at first. */
-static infer_result infer__model_build(infer_model *m, infer__building *x, infer__budget *budget, infer_error *err);
-typedef struct infer__model_opening { /* how far a model is whose file is parsed */
-    int32_t stage;
-    infer__tokenizer_opening tokenizer;
-    infer__building build;
-} infer__model_opening;
-
-/* The steps of it, in order; each fills err and returns why it cannot. */
-static infer_result infer__hparams_read(infer_model *m, infer_error *err);  /* hparams.c */
-static infer_result infer__weights_bind(infer_model *m, infer_error *err);  /* weights.c: names and shapes */
-static infer_result infer__weights_load(infer_model *m, infer__load *x, infer__budget *budget,
-                                        infer_error *err);                  /* weights.c: bytes, in slices */
-static infer_result infer__weights_sample(infer_model *m, infer_error *err); /* weights.c: weights_print */
-static infer_result infer__preload(infer_model *m, infer_error *err);       /* weights.c: read and locked beforehand */
-static infer_result infer__preload_some(infer_model *m, infer__load *x, infer__budget *budget, infer_error *err);
-/* Tell the progress callback that `done` layers are loaded (and then, from n_layer on, uploaded), the last one in
- * part. CANCELLED. */
-static int32_t infer__load_steps(const infer_model *m); /* what progress counts: layers loaded, uploaded, read */
-static infer_result infer__load_progress(infer_model *m, double done, infer_error *err);
-static infer_result infer__rope_choose(infer_model *m, infer_error *err);   /* rope.c: which layers share a set */
-static infer_result infer__rope_build(infer_model *m, infer_error *err);    /* and its frequencies */
-/* Tensors of RoPE factors have the size that every layer using them needs. */
-static infer_result infer__rope_check(const infer_model *m, infer_error *err);
-static int infer__rope_scales(const infer_model *m); /* 1 when a layer uses them */
-
-/* place.c: which layers run on which device; upload.c: their weights there. Where all layers run on devices the head
- * is with the last, and the embedding is always with layer 0. */
-static infer_result infer__place_choose(infer_model *m, infer_error *err); /* opens the devices that params ask for */
-static infer_result infer__place_upload(infer_model *m, infer_error *err);
-static void infer__place_free(infer_model *m);
-static void infer__place_drop(infer_model *m); /* the weights leave the devices, which stay open */
-/* One attempt; *failed: the device whose memory was not enough, -1 = something else; *held: its layers before that. */
-static infer_result infer__upload_try(infer_model *m, int32_t *failed, int32_t *held, infer_error *err);
-static void infer__upload_drop(infer_model *m); /* free what was read for them */
-
-/* release.c: STATE while the weights are not there; else they stay until infer__weights_let. */
-static infer_result infer__weights_hold(const infer_model *m, infer_error *err);
-static void infer__weights_let(const infer_model *m);
-/* To change them: STATE while somebody holds them, who then cannot until infer__weights_disown. */
-static infer_result infer__weights_own(infer_model *m, infer_error *err);
-static void infer__weights_disown(infer_model *m);
-static void infer__weights_note(infer_model *m); /* where weights begin in their tensors: infer__weight.at */
-/* As infer_model_offload and infer_model_reload. */
-static infer_result infer__weights_offload(infer_model *m, infer_error *err);
-static infer_result infer__weights_reload(infer_model *m, infer_error *err);
-/* What `auto` does; takes_gpus: INFER__AUTO_TAKES_GPUS, but in tests. */
-static infer_result infer__place_auto(infer_model *m, int takes_gpus);
-/* Where the head runs. */
-INFER__INLINE int32_t infer__head_place(const infer_model *m) { return m->layers[m->hp.n_layer - 1].place; }
-/* 1 when a place has layers. */
-static int infer__place_used(const infer_model *m, int32_t place);
+#include "opening.h" /* how a parsed file becomes layers with weights */
 
 /* ---- cache (cache.c) -------------------------------------------------------------------------------------- */
 
@@ -719,7 +651,7 @@ static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m,
 /* What the plan's context and one session take, with the model itself. */
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out);
 
-/* Work buffers of one place, and what ctx needs while it is there. */
+/* Work buffers of one device, and the data that ctx needs during the pass. */
 typedef struct infer__place {
     const infer__ops *ops;       /* NULL = no layer runs there */
     struct infer__gpu *gpu;      /* NULL on the CPU */
@@ -735,10 +667,10 @@ typedef struct infer__pass_cursor {
     int32_t n, step, at; /* the next row is token `at` of step `step` */
     int64_t done, total;
     double seconds;      /* so far */
-    int32_t behind;      /* sessions of so many steps have caught up */
+    int32_t behind;      /* number of steps whose sessions have caught up */
 } infer__pass_cursor;
 
-/* Where a pass goes on: at a layer, or behind the layers with the first logits, the other ones, the block that
+/* Where a pass goes on: at a layer, or after the layers with the first logits, the other ones, the block that
  * predicts. */
 enum { INFER__STAGE_LAYERS, INFER__STAGE_HEAD, INFER__STAGE_FETCH, INFER__STAGE_FURTHER };
 
@@ -749,11 +681,11 @@ struct infer_context {
     infer__plan plan;
     infer__kv_cache cache;
     infer__place places[INFER__PLACES], *at; /* at: where the running pass is */
-    float *hop;                  /* room for what goes from a device to another, NULL with fewer than two */
+    float *hop;                  /* staging buffer between two GPUs, NULL with fewer */
     float *peek;                 /* copy of values on a device, for looking at (trace, checking) */
     uint64_t peek_len;
     infer_session **active;      /* n_seq: the sessions of the running pass */
-    infer_session **kept;        /* n_seq: those whose logits lie in the device's work area (results.c) */
+    infer_session **kept;        /* n_seq: those whose logits are in the device's work area (results.c) */
     int32_t n_kept;
     infer__atomic calls;         /* infer__claim */
     infer__atomic cancel;        /* number of the latest eval, a call of this context, that shall end */
@@ -762,7 +694,7 @@ struct infer_context {
     int64_t adapter_numbers;
     /* of the running eval */
     float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
-    int32_t *out_top;                 /* batch: logits stay on the device but for so many of the largest; 0 = not */
+    int32_t *out_top; /* batch: number of largest logits to read; the others stay on the device; 0 = all */
     const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
     int32_t *row_switch;              /* batch: the adapters of rows, see infer__switches */
     infer__adapted *adapted;          /* batch: n_adapted runs of rows with the same adapters; 0 = no row has any */
@@ -778,8 +710,8 @@ struct infer_context {
     double pause;                /* infer__slice_end of the slice, 0 = it has none */
     infer__atomic sliced;        /* 1 = an eval of infer_eval_slice waits for its next slice */
     double slice;                /* about how many seconds it has; 0 = passes have the rows that they are given */
-    int32_t resume;              /* the layer at which a pass goes on that a slice has ended, 0 = there is none */
-    int32_t stage;               /* INFER__STAGE_*: where behind the layers it goes on */
+    int32_t resume;              /* the layer at which a pass goes on that a slice has ended, 0 = none */
+    int32_t stage;               /* INFER__STAGE_*: where after the layers it goes on */
     int32_t head_at, head_row;   /* results from head_at on are multiplied by the head from this row of it on */
     double pass_seconds;         /* of the running pass, so far */
     double row_seconds;          /* of a row in a layer, lately, in passes of many rows; 0 = not known */
@@ -789,7 +721,7 @@ struct infer_context {
 #include "session/session.h" /* sessions, and which calls may begin */
 
 /* cache.c */
-/* What follows happens at a place: ctx has its ops, device and queue. Returns the ops, NULL when it is not used. */
+/* Switch to a device: ctx gets its ops, device and queue. Returns the ops, NULL when no layer runs there. */
 INFER__INLINE const infer__ops *infer__enter(infer_context *c, int32_t place) {
     infer__place *p = &c->places[place];
     c->at = p;
@@ -798,20 +730,20 @@ INFER__INLINE const infer__ops *infer__enter(infer_context *c, int32_t place) {
     c->ctx.run = p->run;
     return p->ops;
 }
-/* Where a slot is, and entering that place. */
+/* The device of a slot, and switching to it. */
 INFER__INLINE int32_t infer__state_place(const infer_model *m, int32_t state) {
     return m->layers[m->states[state].layer].place;
 }
 INFER__INLINE const infer__ops *infer__state_ops(infer_context *c, int32_t state) {
     return infer__enter(c, infer__state_place(c->model, state));
 }
-/* The slot in whose buffer a slot lies: that of another layer in encoders, which keep nothing from layer to layer. */
+/* The slot whose buffer a slot uses: that of another layer in encoders, which keep nothing between layers. */
 static int32_t infer__state_buf(const infer_model *m, int32_t state);
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
 /* What it takes of the allocator beside the bytes of pages on the CPU. */
 static uint64_t infer__cache_host_bytes(const infer__plan *p, const infer_model *m);
 static void infer__cache_destroy(infer_context *c);
-/* A slot that the layer owns; returns its index. The model has room for four a part. */
+/* Add a slot that the layer owns; returns its index. The model has room for four per part. */
 static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t kind, int32_t group, int32_t n_head,
                                 int32_t dim);
 /* The type of a slot in a cache of this type; bytes of a page of it. */
@@ -822,56 +754,56 @@ static int32_t infer__group_window(const infer_model *m, int32_t group);
 /* Pages that a session may need beyond those it has to evaluate `n` tokens from position `pos` on, in passes of
  * `batch`. */
 static int32_t infer__cache_need(const infer_context *c, const infer_session *s, int32_t group, int32_t pos, int32_t n);
-/* Make positions [pos, pos + n) writable: gives back pages behind the window, takes new ones, copies shared ones.
+/* Make positions [pos, pos + n) writable: frees pages that left the window, takes new ones, copies shared ones.
  * Returns 0 when no page is free, or with an error in ctx. */
 static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, int32_t n);
-/* Give back pages of positions >= n (0 = all). */
+/* Free the pages of positions >= n (0 = all). */
 static void infer__cache_cut(infer_context *c, infer_session *s, int32_t n);
 /* dst takes over references to all pages of src. */
 static void infer__cache_share(infer_context *c, infer_session *dst, const infer_session *src);
-/* 1 when evaluating from position n on finds every key that windows reach. */
+/* 1 when every key in the windows of an eval from position n on is still there. */
 static int infer__cache_has(const infer_context *c, const infer_session *s, int32_t n);
 
 /* cells.c: states of recurrent layers; nothing happens in models that have none. */
 static int infer__cells_used(const infer_context *c);
 static void infer__cells_start(infer_session *s); /* a new session has none */
-/* 1 when there are cells for an eval of these steps; kept states of their sessions may go for that. */
+/* 1 when there are cells for an eval of these steps; may drop kept states of their sessions. */
 static int infer__cells_reserve(infer_context *c, const infer_step *steps, int32_t n);
 /* Cells of the pass for its sequence q, whose rows end before position `end`; 0 when there is none. */
 static int infer__cells_pass(infer_context *c, infer_session *s, int32_t q, int32_t end);
 static void infer__cells_passed(infer_context *c, infer_session *s); /* after a pass */
-/* After all passes of so many tokens, before n_valid changes. */
+/* After all passes of n tokens, before n_valid changes. */
 static void infer__cells_commit(infer_context *c, infer_session *s, int32_t tokens);
 static void infer__cells_settle(infer_context *c,
                                 infer_session *s); /* after a failure: the state after n_valid stays */
-/* The last position up to n from which the session can go on: keys, values and states are there. */
+/* The last position up to n from which the session can continue: its keys, values and states exist. */
 static int32_t infer__cells_back(const infer_context *c, const infer_session *s, int32_t n);
-/* The session's state becomes that after `pos`, which infer__cells_back gave, or 0; later ones go. Before n_valid
+/* Restore the session's state after `pos` (from infer__cells_back, or 0) and drop later ones. Before n_valid
  * changes. */
 static void infer__cells_cut(infer_context *c, infer_session *s, int32_t pos);
 /* 1 when a cell is free, or one is the session's alone. */
 static int infer__cells_room(const infer_context *c, const infer_session *s);
 static void infer__cells_share(infer_context *c, infer_session *dst, const infer_session *src);
 
-/* results.c: logits that stay on the device until somebody asks for them. */
+/* results.c: logits that stay on the device until they are requested. */
 /* Floats and bytes for it in the plan. */
 static void infer__plan_top(infer__plan *p, const infer_model *m);
 /* Before a pass: say for each of its results whether its logits may stay; none may when it is not the last pass. */
 static void infer__results_choose(infer_context *c, int last);
-/* After the pass's first `rows` logits: the largest of each, as many as wanted. Nothing when none is. */
+/* After the pass's first `rows` logits: select the largest of each row, as many as wanted; nothing when none are. */
 static void infer__results_top(infer_context *c, int32_t rows);
 /* How many of the largest the pass computes for each row; 0 = none. */
 static int32_t infer__results_most(const infer_context *c);
-/* At the pass's end: what infer__results_top computed comes down. */
+/* At the end of the pass: download what infer__results_top computed. */
 static void infer__results_fetch(infer_context *c);
 /* After it: 1 when what was downloaded is finite; remember what stayed. */
 static int infer__results_finite(const infer_context *c);
 static void infer__results_keep(infer_context *c);
 /* Room for the largest that the next eval brings. */
 static int infer__results_reserve(infer_session *s, int32_t n);
-/* The session's logits on the device are of no account any more. */
+/* Invalidate the session's logits on the device. */
 static void infer__results_drop(infer_session *s);
-/* Its logits to s->logits, if they are still on the device. */
+/* Download its logits to s->logits, if they are still on the device. */
 static infer_result infer__results_bring(infer_session *s, infer_error *err);
 /* The n largest to s->top. */
 static infer_result infer__results_best(infer_session *s, int32_t n, infer_error *err);
@@ -879,21 +811,21 @@ static infer_result infer__results_best(infer_session *s, int32_t n, infer_error
 static void infer__results_list(const float *x, int32_t n, int32_t k, infer_top *out);
 /* Row of s->logits for a row of the last eval's step, -1 when its logits were not kept. */
 static int32_t infer__results_row(const infer_session *s, int32_t row);
-/* A logit less *largest less this is its logprob: the logarithm of the softmax's sum, in double. */
+/* logprob = logit - *largest - this: the logarithm of the softmax's sum, in double. */
 static double infer__results_log_sum(const float *x, int32_t n, double *largest);
 
 /* forward.c: run ctx.pass; results go to out_logits / out_hidden. Errors are in ctx.error. */
 static void infer__forward(infer_context *c);
-/* A step's values to the trace callback; nothing without one. layer -1 = outside layers. */
+/* Pass a step's values to the trace callback, if there is one. layer -1 = outside layers. */
 static void infer__trace(infer_context *c, int32_t layer, const char *step, const infer__tensor *t);
 
-/* What a mixer or FFN does: x -> out, with what comes before and after it. Its first product takes the norm along and
- * its last one the addition (neighbours in infer__matmul_args), or it runs them by the two functions. */
+/* What a mixer or FFN does: x -> out, with what comes before and after it. The norm is fused into its first product and
+ * the addition into its last one (see infer__matmul_args), or it runs them by the two functions. */
 struct infer__sublayer {
     const infer__part *part;
     infer__tensor x, out;
-    const infer__norm_args *norm; /* that gives x; NULL = x is there */
-    const infer__add_args *add;   /* of out; NULL = somebody else adds it */
+    const infer__norm_args *norm; /* that makes x; NULL = x exists */
+    const infer__add_args *add;   /* of out; NULL = it is added elsewhere */
 };
 static void infer__sublayer_norm(infer_context *c, infer__sublayer *s);
 static void infer__sublayer_add(infer_context *c, const infer__sublayer *s);
@@ -909,25 +841,25 @@ static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t
 static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y);
 /* y = act(x) */
 static void infer__act_rows(infer_context *c, int32_t kind, const infer__tensor *x, const infer__tensor *y);
-/* y *= act(gate): of each value, or of as many neighbours as y has columns for one of gate's. */
+/* y *= act(gate): value by value, or one gate for a group of adjacent values when y has more columns. */
 static void infer__gate(infer_context *c, int32_t act, const infer__tensor *gate, const infer__tensor *y);
 /* Where a layer keeps what a part made for later ones. */
 static infer__tensor infer__kept(infer_context *c, const infer__layer *l, int32_t rows);
-/* [rows][cols] of what is kept for the pass, behind `first` floats for each of pass_rows. The first
- * hp.pass_kept of them go from place to place, the rest (chosen positions) where layers share indexers. */
+/* [rows][cols] of what is kept for the pass, after `first` floats for each of pass_rows. The first hp.pass_kept of
+ * them are copied between devices, the rest (chosen positions) only where layers share indexers. */
 static infer__tensor infer__pass_kept(infer_context *c, int32_t pass_rows, int64_t first, int32_t rows, int32_t cols);
 
 /* layers/attention.c: the frequencies of a layer that rotates, where it runs. */
 static const infer__buf *infer__rope_freq(const infer__layer *l);
-/* layers/indexer.c: ints a row of what a layer's indexer chooses, in sessions of so many cells; 0 = it has none. */
+/* layers/indexer.c: ints per row of the layer's indexer's choice, in sessions of this many cells; 0 = no indexer. */
 static int64_t infer__indexer_list(const infer__layer *l, int32_t cells);
 /* Whether a row at pos sees more than the layer's indexer may choose. */
 static int infer__indexer_chooses(const infer__layer *l, int32_t pos);
 /* What devices have no kernels for, NULL = nothing. */
 static const char *infer__indexer_lacks(const infer__ops *ops, const infer__layer *l);
 
-/* layers/nextn.c: the blocks behind the layers; session/further.c: keys and values of the blocks for a pass' rows,
- * whose last results lie in x; and what a session keeps for them. */
+/* layers/nextn.c: the blocks after the layers; session/further.c: keys and values of the blocks for a pass' rows,
+ * whose last results are in x; and what a session keeps for them. */
 static void infer__nextn_keys(infer__keys *k, infer__hparams *hp);
 static void infer__nextn_parts(infer_model *m, infer__layer *l);
 static void infer__further_fill(infer_context *c);
@@ -944,9 +876,9 @@ INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_
     return NULL;
 }
 
-/* The tokens' embeddings, as the first layer gets them, once more: for the rows of a pass. */
+/* Compute the embeddings of a pass's rows again, as the first layer gets them. */
 static void infer__embed_rows(infer_context *c, const infer__weight *table, const infer__tensor *x);
-/* t *= scale, what the scale of a matrix says. */
+/* t *= scale, where a matrix has one. */
 static void infer__scale_rows(infer_context *c, float scale, const infer__tensor *t);
 /* Columns [first, first + n) of t. */
 static infer__tensor infer__columns(const infer__tensor *t, int32_t first, int32_t n);
@@ -961,7 +893,7 @@ static void infer__norm_to(infer_context *c, const infer__weight *weights, const
 /* y = norm(x), `groups` to a row, by the weights of a slot alone; without weights where it is empty. */
 static void infer__slot_norm(infer_context *c, const infer__layer *l, int slot, int32_t groups, const infer__tensor *x,
                              const infer__tensor *y);
-/* The norm of rows that a last matrix is about to read; nothing when the slot is empty. */
+/* The norm before a sublayer's last matrix; nothing when the slot is empty. */
 static void infer__sub_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *t);
 
 /* layers/cross.c: keys and values of x, the encoder's rows, for a layer's cross attention. */
@@ -971,7 +903,7 @@ static infer_result infer__session_encode(infer_session *s, const infer_token *t
 static infer_result infer__source_set(infer_session *s, const infer_token *tokens, int32_t n, infer_error *err);
 static infer_result infer__source_fork(infer_session *to, const infer_session *from);
 static infer_result infer__session_cut(infer_session *s, int32_t n);
-/* 1 when the rows of an eval are in one pass, since they see each other. */
+/* 1 when all rows of an eval must be in one pass, since they attend to each other. */
 INFER__INLINE int infer__session_whole(const infer_session *s) {
     return s->context->model->hp.not_causal || s->encodes;
 }
@@ -985,14 +917,14 @@ static infer_result infer__pool_text(const infer_model *m, int32_t pooling, cons
 /* x is divided by its length (2), by the sum of its absolute values (1), or stays; zeros stay. */
 static void infer__pool_scale(float *x, int32_t n, int32_t norm);
 static uint64_t infer__pool_scratch(const infer_model *m);
-/* What the file's pooling comes to, where the caller names none. */
+/* The pooling used when the caller names none. */
 static int32_t infer__pool_default(const infer_model *m);
 static int32_t infer__pool_usual(const infer_model *m); /* and where the file names none, either */
 /* Indices of a row of the pass into a table: n-grams, or its kind of token. */
 static int32_t infer__looks(const infer_model *m);
 static void infer__pool_describe(infer__text_out *o, const infer_model *m);
 
-/* describe.c: as much of a model's description as fits to out, ended by 0; returns the length of all of it. */
+/* describe.c: write as much of a model's description as fits to out, zero-terminated; returns the full length. */
 static size_t infer__describe_to(const infer_model *m, char *out, size_t cap);
 /* Its lines, for kinds of sublayers. */
 static void infer__text_add(infer__text_out *o, const char *format, ...) INFER__PRINTF(2, 3);

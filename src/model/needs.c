@@ -1,7 +1,7 @@
-/* needs.c: tensors that every model of an architecture has, although other architectures do without.
+/* needs.c: tensors that every model of an architecture has, although other architectures lack them.
  *
- * Owns:  INFER__NEEDS and INFER__MODEL_NEEDS. What a layer can do without is optional in slots.h (most have no norms of
- *        Q and K), so a file that has lost such a tensor would be computed without it: another model.
+ * Owns:  INFER__NEEDS and INFER__MODEL_NEEDS. Such tensors are optional in slots.h (most layers have no norms of Q and
+ *        K), so without this check a file that lost one would be computed as a different model.
  * Facts: what llama.cpp refuses to load without, asked of it with files that lack one tensor each.
  */
 #include "model.h"
@@ -79,7 +79,7 @@ static const struct infer__needs_row {
     { INFER__W_KDA_F_B, INFER__W_KDA_F_A, "kimi-k3 kimi-linear" },
     { INFER__W_KDA_G_B, INFER__W_KDA_G_A, "kimi-linear" } };
 
-/* The same for what lies outside layers; when: only of models for which it gives 1, NULL = of all. */
+/* The same for tensors outside layers; when: only for models for which it returns 1, NULL = of all. */
 static const struct infer__model_needs_row {
     int16_t slot;
     const char *archs;

@@ -1,17 +1,17 @@
 /* place.c: which layers run on which device.
  *
  * Owns:  the use of model_params.backend, device, devices, shares, gpu_layers and fit; what a layer needs on a device.
- * Rules: the first layers go to devices, in order, as many as asked for or as fit; the embedding with layer 0, the head
- *        with the last. One device where that is enough: every further one costs a trip of the residual stream through
- *        the host's memory. What was asked for and cannot be done is an error that names the tensor; "as many as fit"
- *        stops there and says so in the log. INFER_AUTO never fails for a device's sake: it goes on to the next API.
- *        A device is taken only after its kernels were checked beside the CPU, unless the caller wants it unchecked.
+ * Rules: the first layers go to GPUs, in order, as many as requested or as fit; the embedding with layer 0, the head
+ *        with the last. One GPU if that is enough: each further one costs a copy of the residual stream through the
+ *        host's memory. A request that cannot be met is an error that names the tensor; "as many as fit" stops there
+ *        and says so in the log. INFER_AUTO never fails because of a GPU: it tries the next API. A GPU is used only
+ *        after its kernels were compared with the CPU, unless the caller disables that.
  * Start: infer__place_choose, infer__place_fit, infer__place_cut.
  */
 #include "model.h"
 
 enum {
-    INFER__DEVICE_ALIGN = 256, /* of a tensor in its buffer: more than any block or API asks for */
+    INFER__DEVICE_ALIGN = 256, /* of a tensor in its buffer: more than any block or API needs */
     INFER__FIT_SPARE = 512 << 20 /* bytes left alone, see infer__place_usable */
 };
 
@@ -27,11 +27,11 @@ typedef struct infer__place_item { infer__weight *w; int32_t vector; } infer__pl
 static int32_t infer__place_add(infer__place_item *items, int32_t n, infer__weight *w, const infer__tensor_slot *s) {
     if (!w->type) return n;
     items[n].w = w;
-    items[n].vector = s->rows == INFER__D_ONE && w->rows == 1; /* taps that were made of a vector are a matrix */
+    items[n].vector = s->rows == INFER__D_ONE && w->rows == 1; /* taps derived from a vector are a matrix */
     return n + 1;
 }
 
-/* The weights of a layer; returns how many. A tensor that was cut into Q, K, V is not read any more. */
+/* The weights of a layer; returns how many. A tensor that was split into Q, K, V is not listed. */
 static int32_t infer__place_layer(infer_model *m, int32_t layer, infer__place_item *items) {
     infer__layer *l = &m->layers[layer];
     int32_t i, n = 0, cut = l->w[INFER__W_ATTN_Q].type != NULL;
@@ -76,12 +76,12 @@ static uint64_t infer__place_sum(const infer__place_item *items, int32_t n, int 
     return sum;
 }
 
-/* Layers from i on that run at one place: those that share keys and values, else one. */
+/* Number of layers from i on that must be on one device: those that share keys and values, else one. */
 static int32_t infer__place_unit(const infer_model *m, int32_t i) {
     return m->layers[i].kv_read ? m->hp.n_layer - i : 1;
 }
 
-/* The most layers up to n that leave nothing apart that runs at one place. */
+/* The largest number of layers up to n that does not split such a unit. */
 static int32_t infer__place_whole(const infer_model *m, int32_t n) {
     int32_t i = 0;
     while (i < n && i + infer__place_unit(m, i) <= n) i += infer__place_unit(m, i);
@@ -90,11 +90,11 @@ static int32_t infer__place_whole(const infer_model *m, int32_t n) {
 
 /* ---- what fits ------------------------------------------------------------------------------------------------ */
 
-/* What stops layers on their way to devices: 0 = nothing, or 1 and the text names it: there are no kernels for it; or
- * layers that run at one place are not all asked for. */
+/* Why no further layers can go to GPUs: found 0 = no reason; 1 = `text` says it: an op without kernels, or (apart) a
+ * request that splits layers which must stay together. */
 typedef struct infer__obstacle { int found, apart; char text[160]; } infer__obstacle;
 
-/* The first matrix of a type that devices cannot multiply. */
+/* The first matrix of a type without GPU kernels. */
 static void infer__place_types(const infer__place_item *items, int32_t n, infer__obstacle *o) {
     infer__matmul_args mm;
     int32_t i;
@@ -122,7 +122,8 @@ static void infer__place_ops(const infer__layer *l, infer__obstacle *o) {
     }
 }
 
-/* At most `want` layers, as far as kernels go and layers run apart: sets *n, and *o to what stops it. */
+/* Set *n to at most `want` layers, limited by missing kernels and by units that must stay together; *o is the
+ * reason. */
 static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, infer__obstacle *o) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     int32_t i;
@@ -137,7 +138,8 @@ static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, infer__
     i = infer__place_whole(m, *n);
     if (i < *n && !o->found) {
         o->found = o->apart = 1;
-        infer__format(o->text, sizeof o->text, "layers %d to %d share keys and values, and run at one place", (int)i,
+        infer__format(o->text, sizeof o->text, "layers %d to %d share keys and values and must run on one device",
+        (int)i,
                       (int)m->hp.n_layer - 1);
     }
     *n = i;
@@ -149,7 +151,7 @@ static int infer__place_tied(const infer_model *m) {
     return !m->w[INFER__W_OUTPUT].type || m->w[INFER__W_OUTPUT].name == m->w[INFER__W_TOKEN_EMBD].name;
 }
 
-#define INFER__PLACE_NEVER (UINT64_MAX / 8) /* bytes: more than there are, even a few times */
+#define INFER__PLACE_NEVER (UINT64_MAX / 8) /* bytes: more than any memory, and a few of them do not overflow */
 
 /* Bytes of the items; more than there are when one of them is larger than any buffer of the device. */
 static uint64_t infer__place_try(const infer__place_item *items, int32_t n, uint64_t largest) {
@@ -159,7 +161,7 @@ static uint64_t infer__place_try(const infer__place_item *items, int32_t n, uint
     return infer__place_sum(items, n, 0);
 }
 
-/* A layer's weights, with what goes along when a device's layers begin with `first`. */
+/* A layer's weights, plus what it brings along when a device's layers begin with `first`. */
 static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     uint64_t sum;
@@ -171,7 +173,7 @@ static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t firs
     tied = infer__place_tied(m);
     own = n > 0 && tied && items[0].w == &m->w[INFER__W_OUTPUT]; /* listed once it has been loaded; counted below */
     sum += infer__place_try(items + own, n - own, largest);
-    if (tied && first > 0) { /* on a device without the embedding it is there once more */
+    if (tied && first > 0) { /* a device without the embedding needs a copy of it */
         items[0].w = &m->w[INFER__W_TOKEN_EMBD];
         items[0].vector = 0;
         sum += infer__place_try(items, 1, largest);
@@ -179,7 +181,7 @@ static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t firs
     return sum;
 }
 
-/* The same with what the context that room is left for has there for this layer: its cache, and results of the head. */
+/* The same plus this layer's part of the context (params.fit): its cache, and the results of the head. */
 static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
     uint64_t cache, top = layer == m->hp.n_layer - 1 ? m->fit.top_bytes : 0;
     if (!infer__plan_layer_cache(&m->fit, m, layer, &cache) || cache > INFER__PLACE_NEVER)
@@ -196,7 +198,7 @@ static uint64_t infer__place_unit_cost(infer_model *m, int32_t layer, int32_t fi
     return sum;
 }
 
-/* Of the bytes that are free: a 16th at most is for programs, recordings and what others take meanwhile. */
+/* Usable share of the free bytes: at most a 16th is reserved for programs, recordings and other processes. */
 static uint64_t infer__place_usable(uint64_t memory) { return memory - INFER__MIN(memory / 16, INFER__FIT_SPARE); }
 
 /* How many of the layers [first, n) fit into the memory of device d. */
@@ -224,19 +226,19 @@ static int infer__place_shared(const infer_model *m) {
     return 0;
 }
 
-/* What device d is to get, in proportion: of layers, or of their bytes. */
+/* The share of device d: of layers, or of their bytes. */
 static double infer__place_share(const infer_model *m, int32_t d, int shared) {
     return shared ? (double)m->params.shares[d] : (double)m->devices[d].memory + 1;
 }
 
-/* The first n layers, a whole number of units, onto all devices, as the shares say, or the free memory. */
+/* Distribute the first n layers, a whole number of units, over all devices by shares or by free memory. */
 static void infer__place_cut(infer_model *m, int32_t n) {
     double total = 0, all = 0, target = 0, done = 0, cost;
     int shared = infer__place_shared(m);
     int32_t d, i, last = 0, first = 0;
     for (d = 0; d < m->n_devices; d++) {
         all += infer__place_share(m, d, shared);
-        if (infer__place_share(m, d, shared) > 0) last = d; /* which takes what rounding has left */
+        if (infer__place_share(m, d, shared) > 0) last = d; /* takes the rest after rounding */
     }
     for (i = 0; i < n; i++) total += shared ? 1 : (double)infer__place_cost(m, i, 0, UINT64_MAX);
     for (d = 0, i = 0; d < m->n_devices; first = i, d++) {
@@ -271,7 +273,7 @@ static int32_t infer__place_fit(infer_model *m, int32_t n) {
     return first;
 }
 
-/* The layers run where the devices' counts say. */
+/* Assign layers to devices by the devices' counts. */
 static void infer__place_assign(infer_model *m) {
     int32_t d, k, i = 0;
     for (d = 0; d < m->n_devices; d++)
@@ -286,7 +288,7 @@ static const char *infer__place_name(const infer_model *m, int32_t d) {
     return infer__gpu_name(m->devices[d].gpu);
 }
 
-/* What a layer's attention computes, or that to a source. */
+/* The shape of a layer's attention, or of its cross attention. */
 static void infer__place_uses_heads(const infer__layer *l, int source, infer__gpu_uses *u) {
     infer__gpu_heads h;
     int32_t i;
@@ -298,7 +300,7 @@ static void infer__place_uses_heads(const infer__layer *l, int source, infer__gp
     h.window = l->chunk > 0 ? 2 : l->window > 0;
     h.sinks = l->w[INFER__W_ATTN_SINKS].type != NULL;
     h.shared = infer__layer_part(l, INFER__SUBLAYER_LATENT) != NULL;
-    h.rope = h.shared ? INFER__ROPE_NONE : l->rope_kind; /* latent rows are stored when they have been rotated */
+    h.rope = h.shared ? INFER__ROPE_NONE : l->rope_kind; /* latent rows are stored after rotation */
     h.scale = l->attn_scale;
     h.softcap = l->attn_softcap;
     h.max_bias = l->max_bias;
@@ -316,7 +318,7 @@ static void infer__place_uses_types(infer__gpu_uses *u, const infer__place_item 
         if (!items[i].vector) u->types[infer__quant_index(items[i].w->type)] |= use;
 }
 
-/* 1 when the slot is of matrices that rows choose among. */
+/* 1 when the slot has one matrix per expert. */
 static int infer__place_experts(int32_t slot) {
     return (slot >= INFER__W_MOE_GATE && slot <= INFER__W_MOE_DOWN) ||
            (slot >= INFER__W_GROUP_GATE && slot <= INFER__W_GROUP_DOWN) ||
@@ -375,7 +377,7 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
     u->n_used = m->hp.switches.n ? 1 : m->hp.n_used;
 }
 
-/* What the layers that were asked for use; 0 when there are none, which is an error of its own. */
+/* Kernels used by the requested layers; 0 when there are no such layers, which is reported elsewhere. */
 static int infer__place_asked(infer_model *m, infer__gpu_uses *u) {
     int32_t asked = m->params.gpu_layers, n;
     infer__obstacle bad;
@@ -385,7 +387,7 @@ static int infer__place_asked(infer_model *m, infer__gpu_uses *u) {
     return n > 0;
 }
 
-/* A device is taken when its kernels, those that layers will use, compute what the CPU does. */
+/* A device is accepted when the kernels that its layers will use give the CPU's results. */
 static infer_result infer__place_check(infer_model *m, infer__gpu *gpu, int32_t row, infer_error *err) {
     int32_t d;
     infer__gpu_uses uses;
@@ -395,7 +397,7 @@ static infer_result infer__place_check(infer_model *m, infer__gpu *gpu, int32_t 
     return infer__gpu_judge(gpu, &uses, &m->mem, m->sizes_only, err);
 }
 
-/* The kernels that a device will run, all at once: one after the other takes seconds where nothing has kept them. */
+/* Compile the kernels that a device will run in parallel: in turn, uncached, they take seconds. */
 static infer_result infer__place_compile(infer_model *m, infer__gpu *gpu, infer_error *err) {
     infer__gpu_uses uses;
     if (infer__place_asked(m, &uses)) infer__gpu_use_all(gpu, &uses);
@@ -421,7 +423,7 @@ static infer_result infer__place_open(infer_model *m, int32_t row, infer_error *
     return INFER_OK;
 }
 
-/* Layers for the devices that are open; further ones (rows) are opened when the layers do not fit on those. */
+/* Choose layers for the open devices; open further ones (rows) when the layers do not fit. */
 static infer_result infer__place_layers(infer_model *m, const int32_t *rows, int32_t n_rows, infer_error *err) {
     int32_t asked = m->params.gpu_layers, want = asked > 0 ? INFER__MIN(asked, m->hp.n_layer) : m->hp.n_layer;
     int32_t n, fit, i;
@@ -541,8 +543,8 @@ static infer_result infer__place_choose(infer_model *m, infer_error *err) {
     return p->backend == INFER_CPU ? INFER_OK : infer__place_backend(m, err);
 }
 
-/* An allocation failed on device d after `held` of its layers: choose anew, with room for the caches. 0 when that is
- * not wanted or nothing is left. */
+/* An allocation failed on device d after `held` of its layers: choose again with room for the caches. 0 when that is
+ * not allowed or nothing is left. */
 static int infer__place_fewer(infer_model *m, int32_t d, int32_t held) {
     if (m->params.gpu_layers > 0) return 0;
     held = held > 1 ? held - 1 : held;
@@ -567,7 +569,7 @@ static infer__device *infer__place_of(infer_model *m, int32_t layer) {
     return place == INFER__ON_CPU ? NULL : &m->devices[place - INFER__ON_DEVICE];
 }
 
-/* The weights leave the devices; those stay open. */
+/* Free the weights on the devices, which stay open. */
 static void infer__place_drop(infer_model *m) {
     int32_t i, d;
     for (i = 0; i < m->device_layers; i++) infer__bufs_free(m, infer__place_of(m, i)->gpu, &m->layers[i].weights);

@@ -1,17 +1,17 @@
 /* plan.c: the sizes of a context, from a model and context_params.
  *
- * Owns:  defaults and ranges of context_params, the widths of work buffers, the number of cache pages, and what the
- *        largest ops are: how much scratch those take is the backend's (infer__ops.sizes).
- * Rules: the same numbers make a context, predict its memory and say how many layers fit on a device (place.c), so
- *        that none can drift from the truth. What infer__plan_sizes fills does not depend on where layers run: every
- *        place has work buffers for the widest layer of the model.
- *        Ranges: 2^20 rows of 64 experts of 2^24 floats are 2^52 bytes, so sizes of buffers fit 64 bits. Only the cache
- *        (cells x layers x heads) needs checked sums, and is refused where sums with it could wrap.
+ * Owns:  defaults and ranges of context_params, the widths of work buffers, the number of cache pages, and the largest
+ *        ops, from which each backend computes its scratch (infer__ops.sizes).
+ * Rules: the same numbers create a context, predict its memory and say how many layers fit on a device (place.c), so
+ *        they cannot disagree. infer__plan_sizes does not depend on where layers run: every device gets work buffers
+ *        for the widest layer of the model.
+ * Ranges: 2^20 rows of 64 experts of 2^24 floats are 2^52 bytes, so sizes of buffers fit 64 bits. Only the cache (cells
+ *        x layers x heads) needs checked sums, and is refused where sums with it could wrap.
  * Start: infer__plan_make: sizes, then infer__plan_places.
  */
 #include "model.h"
 
-enum { INFER__THREADS_PER_PROCESSOR = 4 }; /* that are started, whatever is asked for */
+enum { INFER__THREADS_PER_PROCESSOR = 4 }; /* limit of started threads, whatever is requested */
 
 static infer_result infer__plan_check(const infer_context_params *in, const char *name, infer_error *err) {
     const struct { const char *name; int32_t value, min, max; } given[] = {
@@ -87,7 +87,7 @@ static int infer__plan_layer_cache(const infer__plan *p, const infer_model *m, i
     return 1;
 }
 
-/* The widest rows and largest ops of all layers: every place has scratch for them. */
+/* The widest rows and largest ops of all layers: every device gets scratch for them. */
 static void infer__plan_needs(infer__plan *p, const infer_model *m) {
     infer__needs *n = &p->needs;
     int64_t chosen = 0;
@@ -111,7 +111,7 @@ static void infer__plan_needs(infer__plan *p, const infer_model *m) {
     p->work_cols += p->pass_kept;
 }
 
-/* Buffers that every place has. */
+/* Buffers that every device has. */
 static void infer__plan_work(infer__plan *p, const infer_model *m) {
     uint64_t batch = (uint64_t)p->batch, work, head;
     /* logits pass through the work area a few rows at a time: a prompt's would not fit */
@@ -122,7 +122,7 @@ static void infer__plan_work(infer__plan *p, const infer_model *m) {
     p->x_bytes = batch * (uint64_t)m->hp.n_embd * sizeof(float);
 }
 
-/* What a device has beside weights and cache, whichever layers run there. */
+/* A GPU's buffers besides weights and cache, whichever layers run there. */
 static void infer__plan_device(infer__plan *p, const infer_model *m) {
     infer__gpu_ops.sizes(&p->needs, &p->device_bytes, &p->device_host_bytes);
     p->device_bytes += 3 * p->x_bytes + p->work_bytes;
@@ -157,7 +157,7 @@ static void infer__plan_threads(infer__plan *p, const infer_model *m, const infe
     if (!m->params.parallel) p->threads = INFER__MIN(p->threads, INFER__THREADS_PER_PROCESSOR * processors);
 }
 
-/* Bytes of all states at each place. */
+/* Bytes of all states on each device. */
 static int infer__plan_cache(infer__plan *p, const infer_model *m) {
     uint64_t n, all = 0;
     int32_t i;
@@ -170,7 +170,7 @@ static int infer__plan_cache(infer__plan *p, const infer_model *m) {
     return 1;
 }
 
-/* The angles of all rows of a pass are kept for each set of frequencies that layers on the CPU use. */
+/* Size of the sine/cosine tables: one per set of frequencies of CPU layers, for all rows of a pass. */
 static void infer__plan_turns(infer__plan *p, const infer_model *m) {
     int32_t i, set, n_rot;
     p->needs.turn_sets = p->needs.turn_cols = 0;
@@ -182,7 +182,7 @@ static void infer__plan_turns(infer__plan *p, const infer_model *m) {
     }
 }
 
-/* Bytes beside weights and cache at each place. The host has what the caller and the passes need in any case. */
+/* Bytes besides weights and cache on each device. The host always has what the caller and the passes need. */
 static void infer__plan_places(infer__plan *p, const infer_model *m) {
     uint64_t host, batch = (uint64_t)p->batch, here, beside;
     int32_t i, n_devices = 0;
@@ -232,8 +232,8 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
     return INFER_OK;
 }
 
-/* Systems that promise more memory than there is end the process when it is used: so ask before. Memory of an allocator
- * of the caller's may come from anywhere. */
+/* Systems that overcommit kill the process when the memory is used, so check before. Not with the caller's allocator,
+ * whose memory may come from anywhere. */
 static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m, infer_error *err) {
     uint64_t need = p->cache_bytes[INFER__ON_CPU] + p->scratch_bytes[INFER__ON_CPU], total, available, swap;
     infer__machine_memory(&total, &available, &swap);
@@ -250,7 +250,7 @@ static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m,
     return INFER_OK;
 }
 
-/* Small blocks that a context's devices take of the host's memory. On the CPU everything is counted. */
+/* Small allocations of a context's devices in host memory. On the CPU everything is counted. */
 enum { INFER__PLAN_SLACK = 48 * 1024 };
 
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out) {

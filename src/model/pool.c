@@ -1,9 +1,9 @@
-/* pool.c: the hidden states of a text's tokens as one vector, and what stands on it: a classifier, dense matrices.
+/* pool.c: pooling the hidden states of a text into one vector, and the classifier or dense matrices after that.
  *
- * Owns:  the model's slots from CLS to DENSE_3. They are small and read once a text, so they are on the host, wherever
- *        layers run, and sums are in double: the same on every machine.
- * Forms: cls, tanh (or the row's activation), cls.norm, cls.output, each of them or not (BERT's pooler and
- *        classifier, RoBERTa's and ModernBERT's heads); dense_2, dense_3 (the Dense modules of sentence-transformers).
+ * Owns:  the model's slots from CLS to DENSE_3. They are small and read once per text, so they stay on the host,
+ *        wherever layers run, and sums are in double: the same on every machine.
+ * Forms: cls, tanh (or the row's activation), cls.norm, cls.output, each of them or not (BERT's pooler and classifier,
+ *        RoBERTa's and ModernBERT's heads); dense_2, dense_3 (the Dense modules of sentence-transformers).
  */
 #include "model.h"
 
@@ -13,7 +13,7 @@ static int32_t infer__looks(const infer_model *m) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* The tensor of `slot` has what is needed: rows or columns of those before it. 0 = any. */
+/* Check the shape of the tensor of `slot` against those before it. 0 = any. */
 static infer_result infer__pool_shape(const infer_model *m, int slot, int32_t rows, int32_t cols, infer_error *err) {
     const infer__weight *w = &m->w[slot];
     if (!w->type || ((rows == 0 || w->rows == rows) && (cols == 0 || w->cols == cols))) return INFER_OK;
@@ -27,7 +27,8 @@ static infer_result infer__pool_with(const infer_model *m, int slot, int with, i
                         INFER__MODEL_SLOT_TABLE[with].name);
 }
 
-/* The file's labels are as many as the classifier gives; files may say how wide the dense matrices are. */
+/* Check that there are as many labels as the classifier gives, and the widths of the dense matrices if the file has
+ * them. */
 static infer_result infer__pool_keys(const infer_model *m, infer_error *err) {
     static const struct { const char *name; int8_t slot, rows; } wide[] = {
         { "dense_2_feat_in", INFER__W_DENSE_2, 0 }, { "dense_2_feat_out", INFER__W_DENSE_2, 1 },

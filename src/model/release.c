@@ -1,11 +1,11 @@
-/* release.c: weights leave memory while a model stays open, and come back: on devices, read into memory, and mapped.
+/* release.c: offloading and reloading the weights of an open model: on GPUs, read into memory, and mapped.
  *
- * Rules: whoever reads weights holds them (infer__weights_hold); they leave, or become others (merge.c), only while
- *        nobody does, and until they are back nobody can. What a weight points to is found again by its tensor and the
- *        byte where it begins there (infer__weight.at); what was made of tensors while the model opened, and everything
- *        else of it, stays. With layers on devices they leave only while there are no contexts, whose caches, buffers
- *        and recordings belong to what is there. A return that fails leaves everything as it was before.
- * Start:  infer__weights_offload, infer__weights_reload.
+ * Rules: readers hold the weights (infer__weights_hold); weights are offloaded, or replaced (merge.c), only while
+ *        no call holds them, and cannot be held until they are back. A weight is found again by its tensor and its byte
+ *        offset in it (infer__weight.at); weights derived from tensors while the model opened, and everything else,
+ *        stay. With layers on GPUs, weights are offloaded only while there are no contexts, since their caches, buffers
+ *        and recordings refer to them. A failed reload leaves everything as it was.
+ * Start: infer__weights_offload, infer__weights_reload.
  */
 #include "model.h"
 
@@ -78,7 +78,7 @@ static void infer__weights_free(infer_model *m) {
         if (w->at && !m->gguf.tensors[w->tensor - 1].data) w->data = NULL;
 }
 
-/* Read it again: what of it is on devices, too, since it goes there from here. */
+/* Read them again, including those of GPU layers, which are uploaded from here. */
 static infer_result infer__weights_read(infer_model *m, infer_error *err) {
     infer_result r = INFER_OK;
     infer__weight *w;
@@ -97,10 +97,11 @@ static infer_result infer__weights_read(infer_model *m, infer_error *err) {
 
 static infer_result infer__weights_back(infer_model *m, infer_error *err) {
     infer_result r = infer__gguf_whole(&m->gguf, err);
+    infer__upload *upload = NULL;
     int32_t failed, held;
     if (!r) r = infer__weights_read(m, err);
     if (!r && m->device_layers) {
-        r = infer__upload_try(m, &failed, &held, err);
+        r = infer__upload_try(m, &upload, NULL, &failed, &held, err);
         if (r) infer__place_drop(m);
         else infer__upload_drop(m);
     }
@@ -110,7 +111,7 @@ static infer_result infer__weights_back(infer_model *m, infer_error *err) {
     return r;
 }
 
-/* Is there anything that may leave? */
+/* Can anything be offloaded? */
 static infer_result infer__weights_movable(const infer_model *m, infer_error *err) {
     int32_t i;
     if (m->why_code != INFER_OK) return infer__error(err, m->why_code, "%s", m->why_not);
@@ -120,7 +121,7 @@ static infer_result infer__weights_movable(const infer_model *m, infer_error *er
     for (i = 0; i < m->gguf.n_sources; i++)
         if (m->gguf.sources[i].file.map || !m->gguf.sources[i].io.mapped) return INFER_OK;
     return infer__error(err, INFER_ERR_UNSUPPORTED,
-                        "infer_model_offload: the weights lie in memory that the caller gave or mapped");
+                        "infer_model_offload: the weights are in memory that the caller gave or mapped");
 }
 
 static void infer__weights_pages(infer_model *m) {

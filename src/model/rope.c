@@ -9,7 +9,7 @@
  */
 #include "model.h"
 
-/* Pair index at which a rotation turns `turns` times over the trained context (YaRN, section 3.2). */
+/* Pair index whose rotation makes `turns` revolutions over the trained context (YaRN, section 3.2). */
 static double infer__yarn_pair(int32_t n_rot, int32_t ctx, double turns, double base) {
     return n_rot * log(ctx / (turns * 2 * 3.14159265358979323846)) / (2 * log(base));
 }
@@ -43,7 +43,7 @@ static void infer__rope_fill(const infer_model *m, int scaled, double base, int3
     }
 }
 
-/* Layers that rotate by the same frequencies share a set. */
+/* Layers with the same frequencies share a set. */
 static infer_result infer__rope_choose(infer_model *m, infer_error *err) {
     int32_t i, set;
     for (i = 0; i < infer__n_all(&m->hp); i++) {

@@ -4,7 +4,7 @@
  *        last), one of the norms around them, and the symbolic dimensions of shapes, which infer__dim (weights.c) makes
  *        numbers.
  * Rules: a tensor is bound in layers that have the kind it belongs to, and refused in others. A weight's bias is the
- *        next slot, but for those of experts. To add a kind: its list here, in INFER__LAYER_SLOTS, and a row in
+ *        next slot, except for those of experts. To add a kind: its list here, in INFER__LAYER_SLOTS, and a row in
  *        kinds.c.
  */
 #ifndef INFER__SLOTS_H
@@ -156,7 +156,7 @@ enum {
     W(SHARED_DOWN,    "blk.%d.ffn_down_shexp.weight",      MODEL,         FF_SHARED, 0) \
     W(SHARED_SCORE,   "blk.%d.ffn_gate_inp_shexp.weight",  ONE_ROW,       MODEL,     0) /* its sigmoid scales it */
 
-/* Behind those of dense FFNs and experts: one kind reads all three. */
+/* After those of dense FFNs and experts: one kind reads all three. */
 #define INFER__BESIDE_SLOTS(W) \
     W(ROUTER_SCALE,   "blk.%d.ffn_gate_inp.scale",         ONE,           MODEL,     0) /* weights of its norm */ \
     W(EXPERTS_SCALE,  "blk.%d.ffn_down_exps.scale",        ONE,           EXPERTS,   0) \

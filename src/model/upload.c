@@ -1,21 +1,22 @@
-/* upload.c: the weights of layers on devices go there, from the file where it is mapped.
+/* upload.c: uploading the weights of GPU layers, directly from the mapped file if there is one.
  *
  * Owns:  device memory of weights and RoPE frequencies, and the order in which it is filled.
- * Rules: all memory is asked for before a byte is sent, so that too little of it is found at once. Matrices go up as
- *        they are in the file, vectors as float32. Bytes go in pieces: while the device takes one, the pages of the
- *        next are read from the disk; a large model's do so on a thread of their own, and kernels are compiled
- *        meanwhile. That thread allocates nothing and calls nobody back. Without threads it is one after the other.
+ * Rules: all memory is allocated before a byte is sent, so that a lack of it shows at once. Matrices are uploaded as
+ *        they are in the file, vectors as float32. Bytes are sent in pieces: while the device copies one, the pages of
+ *        the next are read from disk; for large models on a separate thread, while kernels are compiled. That thread
+ *        does not allocate or call callbacks. Without threads, and in slices, these steps run in turn: a slice compiles
+ *        the kernels of a layer, or sends a piece, and looks at the clock.
  * Start: infer__place_upload, infer__upload_run.
  */
 #include "model.h"
 
 enum {
     INFER__UPLOAD_PIECE = 32 << 20,  /* bytes: a piece is sent while the next is read from the file */
-    INFER__UPLOAD_THREAD = 64 << 20, /* from so many bytes on a thread pays */
+    INFER__UPLOAD_THREAD = 64 << 20, /* from this size on a thread pays off */
     INFER__UPLOAD_PAGE = 4096        /* of memory, at least */
 };
 
-/* Bytes on their way to a device; those of a weight, or of frequencies. */
+/* Bytes to upload to a device: a weight, or frequencies. */
 typedef struct infer__upload_job {
     infer__gpu *gpu;
     infer__buf *to;
@@ -24,7 +25,10 @@ typedef struct infer__upload_job {
     int32_t layer; /* it belongs to; -1 = the embedding or the head */
 } infer__upload_job;
 
-typedef struct infer__upload {
+/* Current position in the concatenated bytes of all jobs. */
+typedef struct infer__upload_at { int32_t job; uint64_t done; } infer__upload_at;
+
+struct infer__upload {
     infer_model *m;
     infer__upload_job *jobs;
     int32_t n_jobs, max_jobs;
@@ -32,7 +36,12 @@ typedef struct infer__upload {
     uint64_t total, piece;
     int32_t failed; /* device whose memory was not enough, -1 = none */
     int32_t held;   /* its layers before that */
-    /* of the thread that sends */
+    int32_t planned, compiled; /* memory is there; layers whose kernels are compiled */
+    /* of whoever sends */
+    infer__upload_at at;
+    uint64_t gone, waiting; /* bytes given to devices; those since the last flush */
+    infer__gpu *gpu;        /* that has been given something since its last flush */
+    /* of a thread that sends */
     infer__mutex lock;
     infer__cond moved;   /* sent, layer or finished changed */
     int with_thread;
@@ -43,11 +52,11 @@ typedef struct infer__upload {
     infer_result r;
     infer_error err;
     volatile uint8_t seen; /* so that reading ahead is not removed */
-} infer__upload;
+};
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Buffers for the items: one, or as many as the largest that the device offers makes necessary. */
+/* Buffers for the items: one, or more if the device's largest buffer is too small. */
 static infer_result infer__upload_alloc(infer__upload *u, infer__device *d, const infer__place_item *items, int32_t n,
                                         infer__bufs *bufs, infer_error *err) {
     infer_model *m = u->m;
@@ -116,8 +125,8 @@ static infer_result infer__upload_group(infer__upload *u, infer__device *d, cons
     return INFER_OK;
 }
 
-/* Frequencies in turns per position, each as two floats whose sum it is: position * frequency may be thousands of
- * turns, and a float has 24 bits. */
+/* Frequencies in revolutions per position, each as the sum of two floats: position * frequency may be thousands of
+ * revolutions, and a float has 24 bits. */
 static infer_result infer__upload_freq(infer__upload *u, int32_t d, infer__rope *rope, infer_error *err) {
     const float *freq = (const float *)rope->freq.host;
     uint64_t n = rope->freq.bytes / sizeof(float), i;
@@ -135,7 +144,7 @@ static infer_result infer__upload_freq(infer__upload *u, int32_t d, infer__rope 
     return INFER_OK;
 }
 
-/* 1 when a layer of the device turns by the frequencies of the set; *n_rot is how many values. */
+/* 1 when a layer on the device rotates by the frequencies of the set; *n_rot is how many values. */
 static int infer__upload_turns(const infer_model *m, int32_t d, int32_t set, int32_t *n_rot) {
     int32_t i;
     for (i = 0; i < m->device_layers; i++)
@@ -166,9 +175,6 @@ static infer_result infer__upload_ropes(infer__upload *u, infer_error *err) {
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
-/* Where the bytes of all jobs, one after the other, are being sent or read. */
-typedef struct infer__upload_at { int32_t job; uint64_t done; } infer__upload_at;
-
 /* The next bytes of one job: at most n of them, 0 = all jobs are done. */
 static uint64_t infer__upload_part(const infer__upload *u, infer__upload_at *at, uint64_t n) {
     while (at->job < u->n_jobs && at->done == u->jobs[at->job].bytes) {
@@ -178,7 +184,7 @@ static uint64_t infer__upload_part(const infer__upload *u, infer__upload_at *at,
     return at->job == u->n_jobs ? 0 : INFER__MIN(n, u->jobs[at->job].bytes - at->done);
 }
 
-/* Read a byte of every page of the next piece: a mapped file comes from the disk by that. */
+/* Read a byte of every page of the next piece, which makes the system read the mapped file from disk. */
 static void infer__upload_ahead(infer__upload *u, infer__upload_at at) {
     uint64_t left = u->piece, n, i;
     for (; left > 0 && (n = infer__upload_part(u, &at, left)) > 0; left -= n, at.done += n) {
@@ -187,7 +193,7 @@ static void infer__upload_ahead(infer__upload *u, infer__upload_at at) {
     }
 }
 
-/* Something was sent: tell whoever waits, or the caller when there is no thread. */
+/* Report progress to the waiting thread, or to the caller when there is no thread. */
 static infer_result infer__upload_moved(infer__upload *u, uint64_t sent, int32_t layer, infer_error *err) {
     infer_model *m = u->m;
     if (!u->with_thread) {
@@ -205,44 +211,51 @@ static infer_result infer__upload_moved(infer__upload *u, uint64_t sent, int32_t
     return infer__atomic_get(&u->stop) ? infer__error(err, INFER_CANCELLED, "cancelled") : INFER_OK;
 }
 
-/* All jobs, piece by piece. */
-static infer_result infer__upload_send(infer__upload *u, infer_error *err) {
-    infer__upload_at at = {0, 0};
-    uint64_t sent = 0, waiting = 0, n;
-    infer__gpu *gpu = NULL; /* that has been given something since its last flush */
-    infer_error why;
+/* What was sent has arrived. */
+static infer_result infer__upload_flush(infer__upload *u, infer_error *err) {
+    infer__gpu *gpu = u->gpu;
+    u->gpu = NULL;
+    u->waiting = 0;
+    return gpu ? infer__gpu_flush(gpu, err) : INFER_OK;
+}
+
+/* One piece of one job, of n bytes. */
+static infer_result infer__upload_one(infer__upload *u, uint64_t n, infer_error *err) {
+    const infer__upload_job *job = &u->jobs[u->at.job];
     infer_result r = INFER_OK;
+    if (u->gpu && (u->gpu != job->gpu || u->waiting + n > u->piece)) r = infer__upload_flush(u, err);
+    if (!r) r = infer__gguf_whole(&u->m->gguf, err);
+    if (r) return r;
+    u->gpu = job->gpu;
+    r = infer__gpu_write(u->gpu, job->to, job->offset + u->at.done, (const char *)job->from + u->at.done, n, err);
+    if (r) return r;
+    u->at.done += n;
+    u->gone += n;
+    u->waiting += n;
+    if (u->waiting >= u->piece) infer__upload_ahead(u, u->at);
+    return infer__upload_moved(u, u->gone, job->layer, err);
+}
+
+/* All jobs, piece by piece. */
+static infer_result infer__upload_send(infer__upload *u, infer__budget *budget, infer_error *err) {
+    uint64_t n;
+    infer_error why, late;
+    infer_result r = INFER_OK, last;
     int32_t layer = -1;
+    int more = 0;
     infer__error_clear(&why);
-    while (!r && (n = infer__upload_part(u, &at, u->piece)) > 0) {
-        const infer__upload_job *job = &u->jobs[at.job];
-        if (gpu && (gpu != job->gpu || waiting + n > u->piece)) {
-            r = infer__gpu_flush(gpu, &why);
-            gpu = NULL;
-            waiting = 0;
-            if (r) break;
-        }
-        layer = job->layer;
-        gpu = job->gpu;
-        if ((r = infer__gguf_whole(&u->m->gguf, &why)) != INFER_OK) break;
-        r = infer__gpu_write(gpu, job->to, job->offset + at.done, (const char *)job->from + at.done, n, &why);
-        if (r) break;
-        at.done += n;
-        sent += n;
-        waiting += n;
-        if (waiting >= u->piece) infer__upload_ahead(u, at);
-        r = infer__upload_moved(u, sent, layer, &why);
+    infer__error_clear(&late);
+    while (!r && !more && (n = infer__upload_part(u, &u->at, u->piece)) > 0) {
+        layer = u->jobs[u->at.job].layer;
+        r = infer__upload_one(u, n, &why);
+        more = !r && infer__budget_over(budget, n / INFER__BUDGET_BYTES);
     }
-    if (gpu) { /* after a failure too: what was sent still reads its memory */
-        infer_error late;
-        infer_result last;
-        infer__error_clear(&late);
-        last = infer__gpu_flush(gpu, &late);
-        if (last && !r) {
-            r = last;
-            why = late;
-        }
+    last = infer__upload_flush(u, &late); /* after a failure too: pending uploads still read their memory */
+    if (last && !r) {
+        r = last;
+        why = late;
     }
+    if (!r && more) return INFER_MORE;
     if (r == INFER_OK || r == INFER_CANCELLED || layer < 0) return r ? infer__error(err, r, "%s", why.message) : r;
     return infer__error(err, r, "layer %d: %s", (int)layer, why.message);
 }
@@ -252,7 +265,7 @@ static void infer__upload_thread(void *arg) {
     infer_error err;
     infer_result r;
     infer__error_clear(&err);
-    r = infer__upload_send(u, &err);
+    r = infer__upload_send(u, NULL, &err);
     infer__mutex_lock(&u->lock);
     u->r = r;
     u->err = err;
@@ -261,29 +274,38 @@ static void infer__upload_thread(void *arg) {
     infer__mutex_unlock(&u->lock);
 }
 
-/* The kernels that the weights need, on the devices where they are; `cache`: those of the usual cache too, while there
- * is time (a failure comes up again when a context wants them). */
-static infer_result infer__upload_kernels(infer_model *m, int cache, infer_error *err) {
+/* The kernels of a layer's weights, and of the ends with the first and last layer. */
+static infer_result infer__upload_kernels_of(infer_model *m, int32_t i, infer_error *err) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
+    infer__gpu *gpu = infer__place_of(m, i)->gpu;
     infer_result r = INFER_OK;
-    int32_t i, k, n, end;
-    for (i = 0; i < m->device_layers && !r; i++) {
-        infer__gpu *gpu = infer__place_of(m, i)->gpu;
-        n = infer__place_layer(m, i, items);
+    int32_t k, n = infer__place_layer(m, i, items), end;
+    for (k = 0; k < n && !r; k++)
+        if (!items[k].vector) r = infer__gpu_use_type(gpu, items[k].w->type, err);
+    for (end = 0; end < 2 && !r; end++) {
+        if (end ? i < m->hp.n_layer - 1 : i > 0) continue;
+        n = infer__place_end(m, end, items);
         for (k = 0; k < n && !r; k++)
             if (!items[k].vector) r = infer__gpu_use_type(gpu, items[k].w->type, err);
-        for (end = 0; end < 2 && !r; end++) {
-            if (end ? i < m->hp.n_layer - 1 : i > 0) continue;
-            n = infer__place_end(m, end, items);
-            for (k = 0; k < n && !r; k++)
-                if (!items[k].vector) r = infer__gpu_use_type(gpu, items[k].w->type, err);
-        }
-        if (!r && cache) infer__gpu_use_kv(gpu, INFER_KV_F16, NULL);
     }
     return r;
 }
 
-/* The thread sends; what it says reaches the caller here, until it has finished. */
+/* Compile the kernels that the weights need on their devices; `cache`: also those of the default cache type (a failure
+ * will be reported when a context needs them). */
+static infer_result infer__upload_kernels(infer__upload *u, int cache, infer__budget *budget, infer_error *err) {
+    infer_model *m = u->m;
+    infer_result r = INFER_OK;
+    while (u->compiled < m->device_layers && !r) {
+        r = infer__upload_kernels_of(m, u->compiled, err);
+        if (!r && cache) infer__gpu_use_kv(infer__place_of(m, u->compiled)->gpu, INFER_KV_F16, NULL);
+        u->compiled++;
+        if (!r && infer__budget_over(budget, INFER__LAYER_SLOT_COUNT)) return INFER_MORE;
+    }
+    return r;
+}
+
+/* Pass on the sending thread's progress to the caller until it has finished. */
 static infer_result infer__upload_watch(infer__upload *u, infer_error *err) {
     infer_model *m = u->m;
     infer_result r = INFER_OK;
@@ -303,7 +325,7 @@ static infer_result infer__upload_watch(infer__upload *u, infer_error *err) {
 }
 
 /* Send the jobs and compile kernels, at once when `at_once` and the system has threads. */
-static infer_result infer__upload_run(infer__upload *u, int at_once, infer_error *err) {
+static infer_result infer__upload_run(infer__upload *u, int at_once, infer__budget *budget, infer_error *err) {
     infer__thread thread;
     infer_result r, kernels;
     int has_lock = 0, has_cond = 0, started = 0;
@@ -312,14 +334,14 @@ static infer_result infer__upload_run(infer__upload *u, int at_once, infer_error
         started = infer__thread_start(&thread, infer__upload_thread, u);
         if (!started) u->with_thread = 0; /* which a thread that runs reads */
     }
-    r = kernels = infer__upload_kernels(u->m, started, err);
+    r = kernels = infer__upload_kernels(u, started, budget, err);
     if (started) {
         if (kernels) infer__atomic_set(&u->stop, 1);
         else r = infer__upload_watch(u, err);
         infer__thread_join(&thread);
         if (!r && u->r) r = infer__error(err, u->r, "%s", u->err.message);
     } else if (!r) {
-        r = infer__upload_send(u, err);
+        r = infer__upload_send(u, budget, err);
     }
     if (has_cond) infer__cond_destroy(&u->moved);
     if (has_lock) infer__mutex_destroy(&u->lock);
@@ -351,7 +373,7 @@ static uint64_t infer__upload_count(infer_model *m, int32_t *jobs) {
     return floats;
 }
 
-/* Memory and jobs of everything that goes to devices. */
+/* Memory and jobs of all uploads. */
 static infer_result infer__upload_plan(infer__upload *u, infer_error *err) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     infer_model *m = u->m;
@@ -381,40 +403,61 @@ static infer_result infer__upload_plan(infer__upload *u, infer_error *err) {
     return r ? r : infer__upload_ropes(u, err);
 }
 
-/* One attempt. *failed is the device whose memory was not enough (-1: something else), *held its layers before that. */
-static infer_result infer__upload_try(infer_model *m, int32_t *failed, int32_t *held, infer_error *err) {
-    infer__upload u;
-    infer_result r;
+static void infer__upload_free(infer_model *m, infer__upload **u) {
+    if (!*u) return;
+    infer__free(&m->mem, (*u)->jobs);
+    infer__free(&m->mem, (*u)->stage);
+    infer__free(&m->mem, *u);
+    *u = NULL;
+}
+
+/* Room for jobs and vectors. */
+static infer_result infer__upload_begin(infer_model *m, infer__upload **out, infer_error *err) {
+    infer__upload *u = (infer__upload *)infer__calloc(&m->mem, 1, sizeof *u);
     uint64_t floats;
-    memset(&u, 0, sizeof u);
-    u.m = m;
-    u.piece = INFER__UPLOAD_PIECE;
-    u.failed = u.layer = -1;
-    floats = infer__upload_count(m, &u.max_jobs);
-    if (!m->sizes_only) {
-        u.jobs = (infer__upload_job *)infer__calloc(&m->mem, (uint64_t)u.max_jobs, sizeof *u.jobs);
-        u.stage = u.next = (float *)infer__calloc(&m->mem, floats + 1, sizeof *u.stage);
+    *out = u;
+    if (!u) return infer__error(err, INFER_ERR_MEMORY, "no memory to send weights to devices");
+    u->m = m;
+    u->failed = u->layer = -1;
+    floats = infer__upload_count(m, &u->max_jobs);
+    if (m->sizes_only) return INFER_OK;
+    u->jobs = (infer__upload_job *)infer__calloc(&m->mem, (uint64_t)u->max_jobs, sizeof *u->jobs);
+    u->stage = u->next = (float *)infer__calloc(&m->mem, floats + 1, sizeof *u->stage);
+    if (u->jobs && u->stage) return INFER_OK;
+    return infer__error(err, INFER_ERR_MEMORY, "no memory for %llu bytes of vectors",
+                        (unsigned long long)(floats * sizeof(float)));
+}
+
+static infer_result infer__upload_try(infer_model *m, infer__upload **x, infer__budget *budget, int32_t *failed,
+                                      int32_t *held, infer_error *err) {
+    const int slices = budget && budget->end != 0;
+    infer_result r = *x ? INFER_OK : infer__upload_begin(m, x, err);
+    infer__upload *u = *x;
+    *failed = -1;
+    *held = 0;
+    if (!r && !u->planned) r = infer__upload_plan(u, err);
+    if (!r && !m->sizes_only) {
+        u->planned = 1;
+        u->piece = infer__budget_bytes(budget, INFER__UPLOAD_PIECE);
+        r = infer__upload_run(u, !slices && u->total >= INFER__UPLOAD_THREAD, budget, err);
     }
-    if (!m->sizes_only && (!u.jobs || !u.stage))
-        r = infer__error(err, INFER_ERR_MEMORY, "no memory for %llu bytes of vectors",
-                         (unsigned long long)(floats * sizeof(float)));
-    else r = infer__upload_plan(&u, err);
-    if (!r && !m->sizes_only) r = infer__upload_run(&u, u.total >= INFER__UPLOAD_THREAD, err);
-    *failed = u.failed;
-    *held = u.held;
-    infer__free(&m->mem, u.jobs);
-    infer__free(&m->mem, u.stage);
+    if (r == INFER_MORE) return r;
+    if (u) {
+        *failed = u->failed;
+        *held = u->held;
+    }
+    infer__upload_free(m, x);
     return r;
 }
 
-/* What was read into memory for a weight that devices have now is not needed any more. */
+/* Free what was read into memory for weights that are now on GPUs. */
 static void infer__upload_forget(infer_model *m, infer__place_item *items, int32_t n) {
     int32_t i;
     for (i = 0; i < n; i++) {
         infer__weight *w = items[i].w;
         infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, w->name);
-        if (!t || (t->data && !t->owned)) continue; /* it lies in the mapped file */
-        if (w->at) w->data = NULL; /* not what was made of it */
+        if (!t || (t->data && !t->owned)) continue; /* it is in the mapped file */
+        if (w->at) w->data = NULL; /* not derived weights */
         if (!t->owned) continue; /* as a part of a fused tensor */
         m->dropped_bytes += t->bytes;
         infer__free(&m->mem, t->owned);
@@ -443,11 +486,12 @@ static void infer__upload_said(const infer_model *m) {
                        infer__gpu_name(m->devices[d].gpu), (unsigned long long)m->devices[d].bytes);
 }
 
-static infer_result infer__place_upload(infer_model *m, infer_error *err) {
+static infer_result infer__place_upload(infer_model *m, infer__upload **x, infer__budget *budget, infer_error *err) {
     int32_t d, failed, held;
     infer_result r = INFER_OK;
     while (m->device_layers > 0) {
-        r = infer__upload_try(m, &failed, &held, err);
+        r = infer__upload_try(m, x, budget, &failed, &held, err);
+        if (r == INFER_MORE) return r;
         if (r != INFER_ERR_MEMORY || failed < 0) break;
         infer__place_drop(m);
         if (!infer__place_fewer(m, failed, held)) break;

@@ -1,9 +1,9 @@
 /* weights.c: tensors of the file -> weight slots of the layers.
  *
  * Owns:  the use of the slot tables in model.h: names, shapes, fused tensors cut into parts, what is required.
- * Rules: every tensor of the file is bound or listed by the row as ignored: a tensor that nobody reads means computing
- *        the wrong model, so it is an error that names it. After binding nothing looks at names or file offsets again.
- *        Weights stay where they are: on the CPU a slot points into the mapped file.
+ * Rules: every tensor of the file is bound or listed by the row as ignored: an unread tensor means computing the wrong
+ *        model, so it is an error that names it. After binding, names and file offsets are not used again. Weights are
+ *        not copied: on the CPU a slot points into the mapped file.
  */
 #include "model.h"
 
@@ -259,7 +259,7 @@ static int infer__slot_read(const infer__layer *l, int slot) {
     return 0;
 }
 
-/* Of the tensors that the layer's sublayers must have, and those that they would not read. */
+/* Check for required tensors that are missing, and for tensors that the layer's sublayers would not read. */
 static infer_result infer__check_layer(const infer_model *m, infer__layer *l, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i;
@@ -273,7 +273,7 @@ static infer_result infer__check_layer(const infer_model *m, infer__layer *l, in
     return r ? r : infer__only_with(m, l, INFER__W_FFN_NORM_B, INFER__W_FFN_NORM, err);
 }
 
-/* 1 when a part of a row's list of tensors (NULL: none) occurs in a name, or the name is listed behind a '='. */
+/* 1 when a part of a row's list of tensors (NULL: none) occurs in a name, or the name is listed after a '='. */
 static int infer__listed(const char *p, const char *name) {
     while (p && *p) {
         size_t n = strcspn(p, " ");
@@ -325,7 +325,7 @@ static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *
     return r;
 }
 
-/* 1 when a tensor belongs to a block behind the layers: they predict further tokens. */
+/* 1 when a tensor belongs to a multi-token prediction block, after the layers. */
 static int infer__beyond_layers(const infer_model *m, const char *name) {
     int32_t block = 0;
     if (strncmp(name, "blk.", 4) != 0) return 0;
@@ -389,7 +389,7 @@ static float infer__slot_float(const infer__layer *l, int slot, float absent) {
     return absent;
 }
 
-/* Cut fused tensors, so that a pass sees the parts only. */
+/* Split fused tensors into views, so that a pass sees only the parts. */
 static infer_result infer__split_fused(infer_model *m, infer__layer *l, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i;
@@ -422,7 +422,7 @@ static infer_result infer__load_progress(infer_model *m, double done, infer_erro
                         (int)m->hp.n_layer);
 }
 
-/* Ids without logits: the head's bias says it, to every backend. */
+/* Ids without logits are masked by the head's bias, on every backend. */
 static infer_result infer__mute(infer_model *m, infer_error *err) {
     infer__weight *b = &m->w[INFER__W_OUTPUT_B];
     const char *removed;
@@ -493,7 +493,7 @@ static infer_result infer__weights_load(infer_model *m, infer__load *x, infer__b
 
 /* ---- which weights these are ------------------------------------------------------------------------------------ */
 
-/* Tensors of the same names and shapes may be of another training: some of their bytes are looked at, too. */
+/* Tensors of the same names and shapes may come from different training, so hash some of their bytes, too. */
 static infer_result infer__weights_sample(infer_model *m, infer_error *err) {
     enum { SAMPLES = 16, BYTES = 64 };
     uint8_t bytes[BYTES];
@@ -535,7 +535,7 @@ static infer_result infer__weight_touch(infer_model *m, const infer__weight *w, 
     return INFER_OK;
 }
 
-/* preload 2: the files' pages may not leave memory; x->group is the file. */
+/* preload 2: lock the files' pages in memory; x->group is the file. */
 static infer_result infer__preload_lock(infer_model *m, infer__load *x, infer__budget *budget, infer_error *err) {
     for (; x->group < m->gguf.n_sources; x->group++, x->done = 0) {
         const infer__file *f = &m->gguf.sources[x->group].file;
@@ -561,7 +561,7 @@ static infer_result infer__preload_some(infer_model *m, infer__load *x, infer__b
         memset(x, 0, sizeof *x);
         x->locked = 1;
     }
-    for (; x->group <= all; x->group++, x->slot = 0) { /* the last group are the model's own */
+    for (; x->group <= all; x->group++, x->slot = 0) { /* the last group is the model's own weights */
         const infer__layer *l = x->group < all ? &m->layers[x->group] : NULL;
         const int32_t n = !l ? INFER__MODEL_SLOT_COUNT : l->place == INFER__ON_CPU ? INFER__LAYER_SLOT_COUNT : 0;
         if (l && x->slot == 0 && x->done == 0) {

@@ -258,8 +258,8 @@ INFER__INLINE void infer__q2_0_row(const uint8_t *b, int k, uint8_t *q, float *s
 INFER__UNPACK_BLOCKS(q2_0, 64, 18)
 
 /* ---- encode ------------------------------------------------------------------------------------ */
-/* Infinities and NaN have no code: they are stored as if 0. A block too large for an fp16 scale gets an infinite one.
- * */
+/* Infinities and NaN have no code: they are stored as if 0. A block too large for an fp16 scale gets an infinite
+ * one. */
 
 INFER__INLINE void infer__store_u16(uint8_t *p, uint16_t v) {
     p[0] = (uint8_t)(v & 255);

@@ -12,8 +12,8 @@
 #include "quant_types.h"
 
 /* Q2_K, 84 bytes: 0 scales[16]: low half scale, high half minimum of 16 values; 16 qs[64]; 80 fp16 d; 82 fp16 dmin.
- * Values 128 h + 32 s + l (h 0..1, s 0..3, l 0..31) are bits 2 s of qs[32 h + l]. x = d * scale * q - dmin * minimum.
- * */
+ * Values 128 h + 32 s + l (h 0..1, s 0..3, l 0..31) are bits 2 s of qs[32 h + l]. x = d * scale * q - dmin *
+ * minimum. */
 INFER__INLINE void infer__q2_k_block(const uint8_t *INFER__RESTRICT b, float *INFER__RESTRICT y) {
     float d = infer__f16_f32(infer__load_u16(b + 80)), dmin = infer__f16_f32(infer__load_u16(b + 82));
     int i, j;

@@ -1,7 +1,7 @@
 /* quant_mx.c: the FP4 types with a small float as scale: MXFP4 (OCP Microscaling 1.0) and NVFP4.
  *
  * Owns:  decode and unpack of these types. May not know: other families, tensors, files. NVFP4's scale per tensor is a
- *        tensor of its own, applied by whoever multiplies.
+ *        tensor of its own, applied by the product.
  * Input: bytes in file order, any alignment.
  * Exact: both scales are powers of two times at most 4 bits: nothing rounds. An E2M1 value is half of an integer, so
  *        the table holds the doubled values and the scale functions return half of the scale.

@@ -1,7 +1,7 @@
 /* quant_types.h: storage types: one row each in QUANTS, functions over rows of blocks.
  *
  * Owns:  the table. A type is an id of the file format, a block size, and functions.
- * Rules: everything outside src/quant reaches a type through its row; nobody compares names or ids.
+ * Rules: everything outside src/quant reaches a type through its row; no code compares names or ids.
  *        decode is exact: it defines what the stored bytes mean, in float32.
  *        unpack gives the same values as small integers and scales, for integer dot products; the dots are written per
  *        instruction set (compute/int8_*.c) and shared by all types. Storable types with
@@ -41,7 +41,7 @@ typedef struct infer__unpacked {
 INFER__INLINE int infer__q_index(int k) { return (k & ~127) + (k & 16) * 4 + (k >> 5 & 3) * 16 + (k & 15); }
 
 /* Unpack n_blocks * 32 values (at most INFER__CHUNK, a multiple of the type's block) of INFER__GROUP rows, row_bytes
- * apart. May read INFER__OVERREAD bytes past the end of a row's blocks. What lies beyond n_blocks in `out` may
+ * apart. May read INFER__OVERREAD bytes past the end of a row's blocks. Values beyond n_blocks in `out` may
  * change. */
 enum { INFER__OVERREAD = 64 };
 typedef void (*infer__unpack_fn)(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out);
@@ -85,7 +85,7 @@ struct infer__quant {
 
 /* Row of a type id, or NULL. *removed (may be NULL) tells that the id was a type once: its name, else NULL. */
 static const infer__quant *infer__quant_find(int32_t id, const char **removed);
-static const infer__quant *infer__quant_named(const char *name); /* "q4_k" is Q4_K; NULL = there is none such */
+static const infer__quant *infer__quant_named(const char *name); /* "q4_k" is Q4_K; NULL = none */
 /* The index-th row, NULL past the end. */
 static const infer__quant *infer__quant_row(int32_t index);
 /* Its index; there are at most INFER__QUANTS_MAX. */

@@ -1,9 +1,9 @@
 /* json.c: JSON values: parsing (RFC 8259), looking up, writing.
  *
  * Owns:  infer_json. A document is one arena: nothing in it changes after it was parsed, so threads may share it.
- * Rules: untrusted text: depth is bounded (INFER__JSON_DEPTH), time is n log n also for objects of many equal names,
- *        invalid UTF-8 is an error, a lone surrogate becomes U+FFFD. Whole numbers stay whole within 64 bits.
- *        What is written is what Python's json.dumps writes with ensure_ascii off, since templates were written for it.
+ * Rules: untrusted text: depth is bounded (INFER__JSON_DEPTH), time is n log n even for objects with many equal names,
+ *        invalid UTF-8 is an error, a lone surrogate becomes U+FFFD. Integers within 64 bits stay integers. Output is
+ *        that of Python's json.dumps with ensure_ascii off, which templates were written for.
  * Start: infer__json_parse.
  */
 #include "text.h"
@@ -71,7 +71,7 @@ static int infer__hex4(const char *s, size_t n, uint32_t *out) {
     return 1;
 }
 
-/* What follows a backslash at in->at - 1, to out; its length. */
+/* Decode the escape after a backslash at in->at - 1 to out; returns its length. */
 static size_t infer__json_escape(infer__json_in *in, char *out) {
     static const char FROM[] = "\"\\/bfnrt", TO[] = "\"\\/\b\f\n\r\t";
     uint32_t cp, low;
@@ -145,7 +145,7 @@ static void infer__json_number_in(infer__json_in *in, infer_json *v) {
     int whole = 1;
     uint64_t u = 0, limit = (uint64_t)INT64_MAX + (in->s[begin] == '-');
     if (digits == 0 || (digits > 1 && in->s[at] == '0')) {
-        infer__json_fail(in, digits ? "a number with a zero in front" : "a value is expected");
+        infer__json_fail(in, digits ? "a number with a leading zero" : "a value is expected");
         return;
     }
     for (i = 0; i < digits && whole; i++) {
@@ -156,7 +156,7 @@ static void infer__json_number_in(infer__json_in *in, infer_json *v) {
     if (at < in->n && in->s[at] == '.') {
         whole = 0;
         digits = infer__json_digits(in, ++at);
-        if (digits == 0) { in->at = at; infer__json_fail(in, "digits are expected behind the point"); return; }
+        if (digits == 0) { in->at = at; infer__json_fail(in, "digits are expected after the point"); return; }
         at += digits;
     }
     if (at < in->n && (in->s[at] == 'e' || in->s[at] == 'E')) {
@@ -199,7 +199,7 @@ static void infer__json_push(infer__json_in *in, const infer_json *v) {
     in->stack[in->n_stack++] = *v;
 }
 
-/* By name, then by place: members with one name become neighbours, the last one last. */
+/* Order by name, then by position: members with the same name become adjacent, the last one last. */
 static int infer__json_after(const infer_json *m, uint32_t a, uint32_t b) {
     const infer_json *x = &m[2 * (size_t)a], *y = &m[2 * (size_t)b];
     int c = memcmp(x->s, y->s, (size_t)INFER__MIN(x->n, y->n));
@@ -217,7 +217,7 @@ static void infer__json_sink(const infer_json *m, uint32_t *a, size_t n, size_t 
     a[i] = x;
 }
 
-/* Of members with one name the first place and the last value stay. Returns the number left. */
+/* Of members with the same name, keep the first position and the last value. Returns the number left. */
 static size_t infer__json_unique(infer__json_in *in, infer_json *m, size_t n) {
     uint32_t *order;
     size_t i, kept = 0, double_names = 0;
@@ -408,7 +408,7 @@ static void infer__json_write_at(infer__bytes *out, const infer_json *v, int32_t
     case INFER_JSON_FALSE: infer__bytes_text(out, "false"); break;
     case INFER_JSON_TRUE: infer__bytes_text(out, "true"); break;
     case INFER_JSON_INT: infer__bytes_format(out, "%lld", (long long)v->v.i); break;
-    case INFER_JSON_FLOAT: /* as it was written: a whole number beyond 64 bits, and what is infinite as a double */
+    case INFER_JSON_FLOAT: /* as it was written: an integer beyond 64 bits, and what is infinite as a double */
         len = infer__double_text(v->v.f, number);
         if (number[len - 1] != 'f' &&
             (memchr(v->s, '.', (size_t)v->n) || memchr(v->s, 'e', (size_t)v->n) || memchr(v->s, 'E', (size_t)v->n)))

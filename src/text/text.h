@@ -76,8 +76,9 @@ static void infer__text_place(const char *text, size_t n, size_t at, uint32_t *l
 
 enum { INFER__TRIE_LONGEST = 1024 }; /* bytes of a text; bounds every walk, and how deep sorting recurses */
 
-/* Node i has the children children[i] .. children[i + 1] - 1, told apart by the first byte of their labels; the other
- * bytes of its label are labels[label .. label of node i + 1). Nodes are numbered level by level, 0 is the root. */
+/* Node i has the children children[i] .. children[i + 1] - 1, distinguished by the first byte of their labels; the
+ * other bytes of its label are labels[label .. label of node i + 1). Nodes are numbered level by level, 0 is the
+ * root. */
 typedef struct infer__trie_node {
     int32_t value; /* number of the text that ends here, -1 = none */
     uint32_t children, label;
@@ -92,7 +93,7 @@ typedef struct infer__trie {
  * counts. */
 static infer_result infer__trie_open(infer__trie *t, infer__mem *mem, const infer__str *texts, int32_t n,
                                      infer_error *err);
-/* The same in slices. texts stay until it has ended; what the work needs is freed by infer__trie_end. */
+/* The same in slices. texts must stay valid until it has ended; infer__trie_end frees the scratch. */
 struct infer__trie_key;
 struct infer__trie_text;
 struct infer__trie_range;
@@ -111,7 +112,7 @@ typedef struct infer__trie_opening {
     uint64_t bytes;                  /* of all texts; then of all labels */
     uint32_t m, i, out, at;          /* texts in the trie; the one that comes next; distinct ones, and their bytes */
     uint32_t count[257];
-    int32_t depth, swapped;          /* the level that is sorted; its keys lie in the spare half */
+    int32_t depth, swapped;          /* the level that is sorted; its keys are in the spare half */
     infer__trie_level levels[INFER__TRIE_LEVELS];
 } infer__trie_opening;
 static infer_result infer__trie_begin(infer__trie_opening *x, infer__trie *t, infer__mem *mem, const infer__str *texts,
@@ -204,7 +205,7 @@ static infer_result infer__chat_reader_finish(infer__chat_reader *p);
 static const infer_chat_reply *infer__chat_reader_reply(infer__chat_reader *p);
 static const char *infer__chat_reader_format(const infer__chat_reader *p);
 
-/* Messages and tools of structs as JSON, behind what is in out. Errors: ARGUMENT, FORMAT (arguments, parameters),
+/* Messages and tools of structs as JSON, after what is in out. Errors: ARGUMENT, FORMAT (arguments, parameters),
  * UNSUPPORTED (a part), MEMORY. */
 static infer_result infer__chat_messages_json(infer__bytes *out, const infer_chat_message *messages, size_t n,
                                               infer_error *err);
@@ -224,7 +225,7 @@ typedef struct infer__chat_request {
  * in front), UNSUPPORTED (thinking), and those of infer__template_render. */
 static infer_result infer__chat_prompt(infer__mem *mem, const infer__chat_request *rq, infer__rendered *out,
                                        int64_t *n_calls, infer_error *err);
-/* What of a rendering only the template may write, for infer__tokenize_segments: a bit a token, to be freed. */
+/* Tokens that only the template may write, for infer__tokenize_segments: a bit per token, to be freed. */
 static infer_result infer__chat_structure(uint8_t **out, infer__mem *mem, const infer__tokenizer *tokenizer,
                                           const infer__template *t, const infer__rendered *text, infer_error *err);
 #endif
@@ -287,8 +288,8 @@ static infer_result infer__vocab_begin(infer__vocab_opening *x, infer__vocab *v,
 static infer_result infer__vocab_step(infer__vocab_opening *x, infer__vocab *v, const infer__report *report,
                                       const infer__gguf *g, infer__budget *budget, infer_error *err);
 static void infer__vocab_close(infer__vocab *v);
-/* How the tokens of a BPE vocabulary are spelled, when not in GPT-2's alphabet: known with the pre-tokenizer. MARKED
- * wants infer__vocab_joins of all tokens, too. */
+/* The spelling of a BPE vocabulary's tokens, if not GPT-2's alphabet: it follows from the pre-tokenizer. MARKED also
+ * needs infer__vocab_joins of all tokens. */
 static void infer__vocab_spelled(infer__vocab *v, int form);
 static void infer__vocab_joins(infer__vocab *v, int32_t from, int32_t to);
 /* The token of a text, -1 = none. The last one when several have it. */
@@ -342,7 +343,7 @@ typedef struct infer__splitter {
 } infer__splitter;
 static void infer__split_begin(infer__splitter *x, const infer__pretokenizer *pre, const char *s, size_t n);
 static size_t
-infer__split_next(infer__splitter *x); /* the length of the word at x->at, which moves behind it; 0 = end */
+infer__split_next(infer__splitter *x); /* the length of the word at x->at, which moves after it; 0 = end */
 
 /* ---- token_bpe.c, token_spm.c -------------------------------------------------------------------- */
 
@@ -383,7 +384,7 @@ typedef struct infer__symbol {
     int32_t pair;       /* the token that it and the next one make, -1 = none */
     uint32_t order;     /* of that merge: the lowest is made first */
 } infer__symbol;
-/* UGM, PLaMo-2: the best way to or from a place in a text. */
+/* UGM, PLaMo-2: the best path to or from a position in a text. */
 typedef struct infer__cell {
     union { double score; int64_t cost; } best;
     int32_t token; /* -1 = none: unknown */
@@ -400,7 +401,7 @@ typedef struct infer__token_work {
     uint32_t words_mask;
     size_t n, symbols_cap, heap_n, heap_cap, text_n, text_cap, cells_cap; /* n symbols; text_n bytes of text */
     const uint8_t *structure;      /* conversations: the tokens that messages do not become, a bit a token; or NULL */
-    const infer_segment *segments; /* with structure: the whole text, one behind the other */
+    const infer_segment *segments; /* with structure: the whole text, one after the other */
     size_t n_segments, word_n;
     const char *word;              /* BPE, SPM: the word that the symbols are of, word_n bytes */
     infer__watch *watch; /* of the call */
@@ -426,7 +427,7 @@ typedef struct infer__lexicon {
 } infer__lexicon;
 /* How far making one is. */
 typedef struct infer__lexicon_opening {
-    infer__str *texts;       /* what goes into the trie; RWKV's lie in `room`, the next at `at` */
+    infer__str *texts;       /* what goes into the trie; RWKV's are in `room`, the next at `at` */
     char *room, *at;
     int32_t stage, i, too_long;
     infer__trie_opening trie;
@@ -472,14 +473,14 @@ typedef struct infer__tokenizer_options {
     infer_limits limits; /* of opening it, and of every call that tokenizes */
 } infer__tokenizer_options;
 
-/* From the metadata of g, which outlives it. A file whose tokenizer.ggml.model is absent, "none" or not supported yet
+/* From the metadata of g, which must outlive it. A file whose tokenizer.ggml.model is absent, "none" or not supported
  * gives a tokenizer that refuses to tokenize with a reason (infer__tokenizer_why_not); malformed vocabularies are
  * errors. */
 static infer_result infer__tokenizer_open(infer__tokenizer **out, infer__mem *mem, const infer__report *report,
                                           const infer__gguf *g, const infer__tokenizer_options *options,
                                           infer_error *err);
-/* The same in slices: INFER_MORE = call step again. What options points to stays until it has ended. After an error,
- * and when it is given up, infer__tokenizer_drop frees everything; else *out is the tokenizer. */
+/* The same in slices: INFER_MORE = call step again. What options points to must stay valid until it has ended. After an
+ * error, or to abandon it, infer__tokenizer_drop frees everything; else *out is the tokenizer. */
 typedef struct infer__tokenizer_opening {
     infer__tokenizer *t;
     infer__tokenizer_options options;
@@ -498,13 +499,13 @@ static void infer__tokenizer_close(infer__tokenizer *t);
 static const char *infer__tokenizer_why_not(const infer__tokenizer *t); /* "" = it works */
 static int32_t infer__tokenizer_size(const infer__tokenizer *t); /* number of tokens, 0 without a vocabulary */
 /* See infer_tokenize, infer_detokenize, infer_token_text in api.h. mem is used for the work. INFER__TEXT_INSIDE: the
- * text begins in the middle of one, so that no space is put before it. */
+ * text continues another one, so no space is put before it. */
 enum { INFER__TEXT_INSIDE = 1 << 16 };
 static infer_result infer__tokenize(const infer__tokenizer *t, infer__mem *mem, const char *text, size_t n,
                                     int32_t flags, infer_token *out, size_t cap, size_t *count, infer_error *err);
-/* The same for segments that follow one another in memory: control tokens are parsed in those of the template alone
- * (whatever flags say), and words may go over their borders. structure (may be NULL): a bit a token for those that only
- * a template writes. */
+/* The same for segments that follow one another in memory: control tokens are parsed only in the template's (whatever
+ * flags say), and words may span segments. structure (may be NULL): a bit per token for those that only a template may
+ * write. */
 static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__mem *mem, const infer_segment *segments,
                                              size_t n_segments, const uint8_t *structure, int32_t flags,
                                              infer_token *out, size_t cap, size_t *count, infer_error *err);
@@ -523,7 +524,7 @@ static int infer__tokenizer_pairs_apart(const infer__tokenizer *t);
 
 /* ---- grammar.c (parts share grammar.h; public functions: infer_grammar_* in api.h), or grammar_none.c ------------ */
 
-typedef struct infer__matcher infer__matcher; /* where one text stands in a grammar */
+typedef struct infer__matcher infer__matcher; /* the position of one text in a grammar */
 #if !defined(INFER_NO_GRAMMAR)
 /* mem and tokenizer (both may be NULL) outlive the grammar; p is copied. */
 static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, const infer__tokenizer *tokenizer,
@@ -531,7 +532,7 @@ static infer_result infer__grammar_open(infer_grammar **out, infer__mem *mem, co
 static void infer__grammar_close(infer_grammar *g); /* it has no matchers any more */
 static int infer__grammar_used(const infer_grammar *g);        /* 1 = it has matchers */
 static uint64_t infer__grammar_cached(const infer_grammar *g); /* bytes of states and masks */
-/* Go on by bytes; *accepted < n: that byte is not allowed, and the matcher stands somewhere before it. */
+/* Advance by bytes; *accepted < n: that byte is not allowed, and the matcher is somewhere before it. */
 static infer_result infer__matcher_check(infer__matcher *m, const char *s, size_t n, size_t *accepted,
                                          infer_error *err);
 #endif
@@ -544,7 +545,7 @@ static infer__atomic *infer__matcher_calls(infer__matcher *m);
 static void infer__matcher_reset(infer__matcher *m);
 static infer_result infer__matcher_copy(infer__matcher *to, const infer__matcher *from,
                                         infer_error *err); /* one grammar */
-/* Go on by a token. STATE: it is not allowed; after any error the matcher is where it was. */
+/* Advance by a token. STATE: it is not allowed; after any error the matcher is unchanged. */
 static infer_result infer__matcher_accept(infer__matcher *m, infer_token token, infer_error *err);
 static int infer__matcher_waiting(const infer__matcher *m);      /* for a trigger: everything is allowed */
 static int infer__matcher_complete(const infer__matcher *m);     /* the text may end here */
@@ -562,8 +563,8 @@ static infer_result infer__sampler_open(infer_sampler **out, infer__mem *mem, co
                                         const infer__tokenizer *tokenizer, const infer_stage *stages, int32_t n_stages,
                                         uint64_t seed, infer_error *err);
 static void infer__sampler_close(infer_sampler *s);
-/* sampler_top.c: how many of the largest of n logits the next choice depends on, 0 = on all. Then the choice from
- * those, largest first, lowest id first among equals: *enough 0 = it did depend on others, and nothing was done. */
+/* sampler_top.c: how many of the largest of n logits the next choice needs, 0 = all. Then the choice from those,
+ * largest first, lowest id first among equals: *enough 0 = others were needed, and nothing was done. */
 typedef struct infer__top_logit { infer_token token; float logit; } infer__top_logit;
 static int32_t infer__sampler_wants(infer_sampler *s, int32_t n);
 static infer_result infer__sampler_choose_of(infer_sampler *s, const infer__top_logit *best, int32_t n_best, int32_t n,

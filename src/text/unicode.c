@@ -1,4 +1,4 @@
-/* unicode.c: UTF-8, the character classes that pre-tokenizers ask for, case and base characters.
+/* unicode.c: UTF-8, the character classes of pre-tokenizers, case and base characters.
  *
  * Owns:  the rules of well-formed UTF-8 (Unicode standard, table 3-7: no overlong forms, no surrogates, nothing
  *        above U+10FFFF) and the lookups in unicode_tables.h and unicode_maps.h.

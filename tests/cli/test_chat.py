@@ -130,7 +130,7 @@ def sessions(folder):
         else:
             open(state, "wb").write(bytes_left)
         code, out, err = chat(model, " Lily", "-n", "8", "--session", path)
-        check(code == 0 and out == want[1] and ("no whole record" in err) == (bytes_left is not None), what, out + err)
+        check(code == 0 and out == want[1] and ("not a whole record" in err) == (bytes_left is not None), what, out + err)
         again = chat(model, "", "--session", path)
         check(again[0] == 0 and not again[2], what + ": whole afterwards", again[2])
     # a turn that was not written to its end is left out

@@ -253,7 +253,7 @@ def completions(folder):
 
 def helps(folder):
     """Every command's help: lines that fit, and no option twice."""
-    commands = [l.split()[0] for l in infer("--help")[1].splitlines() if l.startswith("  ") and not l.startswith("   ") and "not there yet" not in l]
+    commands = [l.split()[0] for l in infer("--help")[1].splitlines() if l.startswith("  ") and not l.startswith("   ") and "not available" not in l]
     for command in commands:
         code, out, err = infer(command, "--help")
         names = [l.split()[0].rstrip(",") for l in out[out.find("options:"):].splitlines() if l.startswith("  -")]

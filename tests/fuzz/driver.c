@@ -9,6 +9,7 @@
 #include <time.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv) __attribute__((weak)); /* together.c has it */
 
 enum { MAX_SEEDS = 4096, MAX_SIZE = 1 << 20 };
 static uint8_t *seeds[MAX_SEEDS];
@@ -67,6 +68,7 @@ int main(int argc, char **argv) {
     time_t start = time(NULL);
     static uint8_t buf[MAX_SIZE];
     int i;
+    if (LLVMFuzzerInitialize) LLVMFuzzerInitialize(&argc, &argv);
     for (i = 1; i < argc; i++) {
         if (strncmp(argv[i], "-max_total_time=", 16) == 0) seconds = atof(argv[i] + 16);
         else if (strncmp(argv[i], "-seed=", 6) == 0) state ^= strtoull(argv[i] + 6, NULL, 10) * 0x9e3779b97f4a7c15u;

@@ -5,10 +5,7 @@
  *
  * The first byte chooses the model (of tests/data) and whether unknown things are allowed, the rest is the file. Always: an error
  * has a message; what opens is used by a session, beside one without, whose result does not change; everything is given back. */
-#define INFER_IMPLEMENTATION
-#define INFER_NO_SIMD
-#define INFER_NO_GPU
-#include "../../src/infer_all.c"
+#include "library.h"
 #include "fuzz.h"
 
 static const char *const FUZZ_FILES[] = { "llama-dense", "qwen3moe-norm-moe", "qwen35-dense", "bert-mean", "rwkv7-small-dense" };

@@ -6,10 +6,7 @@
  *
  * -DFUZZ_SEEDS gives a main of its own that writes the seeds into the folder named. Crashes that were
  * found go into the corpus, which the tests run. */
-#define INFER_IMPLEMENTATION
-#define INFER_NO_SIMD /* nothing is computed here: a third of the time to compile */
-#define INFER_NO_GPU
-#include "../../src/infer_all.c"
+#include "library.h"
 #include "fuzz.h"
 #include "../gguf_write.h"
 

@@ -2,10 +2,7 @@
  * describes the model, makes a session (with little memory allowed), evaluates a few tokens, rewinds, forks.
  *
  * -DFUZZ_SEEDS gives a main that writes the seeds into the folder named: tiny models of several kinds. */
-#define INFER_IMPLEMENTATION
-#define INFER_NO_SIMD /* fuzz_arch has the instructions: a third of the time to compile */
-#define INFER_NO_GPU
-#include "../../src/infer_all.c"
+#include "library.h"
 
 static void fuzz_session(infer_model *m) {
     infer_session_params p;

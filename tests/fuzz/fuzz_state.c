@@ -8,16 +8,13 @@
  * that is changed. Always: an error has a message and
  * changes nothing; tokens exist; what is saved again loads again; and nothing depends on the other session's tokens, which is
  * tried with two of them. */
-#define INFER_IMPLEMENTATION
-#define INFER_NO_SIMD /* instructions make no difference here: a third of the time to compile */
-#define INFER_NO_GPU
-#include "../../src/infer_all.c"
+#include "library.h"
 #include "model_maker.h"
 
 enum { FUZZ_HEAD = 16, FUZZ_CONTEXT = 41, FUZZ_N = 7, FUZZ_VALID = 8, FUZZ_FIRST = 9, FUZZ_RUNS = 13 /* words of the header */ };
 
 /* The models: rows of INFER__ARCHS by name, and the group of the cache that each is here for. */
-static const struct { const char *arch; int group; } FUZZ_MODELS[] = {
+static const struct { const char *arch; int group; } FUZZ_STATES_OF[] = {
     {"llama", INFER__GROUP_FULL},
     {"gemma3", INFER__GROUP_WINDOW},
     {"gemma2", INFER__GROUP_WINDOW},
@@ -33,7 +30,7 @@ static const struct { const char *arch; int group; } FUZZ_MODELS[] = {
     {"rwkv7", INFER__GROUP_CELLS},
     {"glm-dsa", INFER__GROUP_FULL},     /* keys of an indexer */
 };
-#define FUZZ_KINDS INFER__COUNT(FUZZ_MODELS)
+#define FUZZ_KINDS INFER__COUNT(FUZZ_STATES_OF)
 
 typedef struct fuzz_bytes { unsigned char *p; size_t n, cap, at; long calls, fail_at; } fuzz_bytes;
 static size_t fuzz_put(void *user, const void *data, size_t n) {
@@ -323,18 +320,18 @@ static infer_model *fuzz_model(uint32_t kind) {
     uint32_t number, row;
     int32_t i, has = 0;
     if (models[kind]) return models[kind];
-    for (row = 0; strcmp(INFER__ARCHS[row].name, FUZZ_MODELS[kind].arch); row++) continue;
+    for (row = 0; strcmp(INFER__ARCHS[row].name, FUZZ_STATES_OF[kind].arch); row++) continue;
     for (number = 0; number < 1000; number++) {
         maker mk;
         infer_model *m = maker_computed(&mk, row, &number, 1000, SIZE_MAX);
-        for (i = 0; m && i < m->n_states; i++) has |= m->states[i].group == FUZZ_MODELS[kind].group;
+        for (i = 0; m && i < m->n_states; i++) has |= m->states[i].group == FUZZ_STATES_OF[kind].group;
         if (has && m->hp.n_layer < 5 && m->hp.n_ctx >= FUZZ_CONTEXT) return models[kind] = m; /* and keeps its file */
         if (!m) break;
         infer_model_close(m);
         maker_free(&mk);
         has = 0;
     }
-    fprintf(stderr, "fuzz: %s\n", FUZZ_MODELS[kind].arch);
+    fprintf(stderr, "fuzz: %s\n", FUZZ_STATES_OF[kind].arch);
     fuzz_stop("the maker builds no model of it");
     return NULL;
 }

@@ -9,17 +9,15 @@
  * flags. A spelled token is: length, type, score, bytes; length 255 ends the list. Merges: length, bytes; 255 ends. From
  * 4 on: a byte of switches; Unigram's character map: the number of its units, units, the length of its replacements,
  * these. The rest is the text. */
-#define INFER_IMPLEMENTATION
-#define INFER_NO_SIMD /* nothing is computed here: a third of the time to compile */
-#define INFER_NO_GPU
-#include "../../src/infer_all.c"
+#include "library.h"
+#include "fuzz.h"
 #include "../gguf_write.h"
 
 static const char *const FUZZ_PRES[] = { "gpt-2", "llama-bpe", "qwen2", "default", "jina-v2-de", "", "?", "" };
 enum { FUZZ_ANY_ROW = 5 }; /* of FUZZ_PRES: that of the third byte */
 
-typedef struct fuzz_in { const uint8_t *p; size_t n; } fuzz_in;
-static uint8_t fuzz_byte(fuzz_in *in) {
+/* 255 behind the end, which ends a list. */
+static uint8_t fuzz_byte_or_end(fuzz_in *in) {
     if (in->n == 0) return 255;
     in->n--;
     return *in->p++;
@@ -33,12 +31,12 @@ static const uint8_t *fuzz_take(fuzz_in *in, size_t *n) {
 }
 
 enum { FUZZ_SPM, FUZZ_BPE, FUZZ_GGUF, FUZZ_GOOD, FUZZ_WPM, FUZZ_UGM };
-static const char *const FUZZ_MODELS[] = { "llama", "gpt2", NULL, NULL, "bert", "t5", "rwkv", "plamo2" };
+static const char *const FUZZ_KIND_MODELS[] = { "llama", "gpt2", NULL, NULL, "bert", "t5", "rwkv", "plamo2" };
 static const char *const FUZZ_SWITCHES[] = { "add_space_prefix", "remove_extra_whitespaces", "normalizer.lowercase", "normalizer.strip_accents",
                                              "add_bos_token", "add_sep_token" };
 
 static void fuzz_switches(fuzz_in *in, gguf_writer *w, int mode) {
-    uint8_t b = fuzz_byte(in);
+    uint8_t b = fuzz_byte_or_end(in);
     const uint8_t *map;
     char key[80];
     size_t i, n;
@@ -48,9 +46,9 @@ static void fuzz_switches(fuzz_in *in, gguf_writer *w, int mode) {
     }
     gw_int(w, "tokenizer.ggml.unknown_token_id", GW_U32, 0);
     if (mode != FUZZ_UGM) return;
-    n = 4 * (size_t)fuzz_byte(in);
+    n = 4 * (size_t)fuzz_byte_or_end(in);
     map = fuzz_take(in, &n);
-    i = fuzz_byte(in);
+    i = fuzz_byte_or_end(in);
     if (i > in->n) i = in->n;
     gw_array(w, "tokenizer.ggml.precompiled_charsmap", GW_U8, 4 + n + i + 1);
     gw_uint(w, &w->kv, n, 4);
@@ -69,23 +67,23 @@ static uint8_t *fuzz_spelled(fuzz_in *in, int mode, size_t *size) {
     size_t len;
     uint8_t b;
     gw_init(&w);
-    while ((b = fuzz_byte(in)) != 255) {
+    while ((b = fuzz_byte_or_end(in)) != 255) {
         const uint8_t *text;
-        gw_uint(&w, &types, fuzz_byte(in) & 7, 1);
-        gw_uint(&w, &scores, fuzz_byte(in), 1);
+        gw_uint(&w, &types, fuzz_byte_or_end(in) & 7, 1);
+        gw_uint(&w, &scores, fuzz_byte_or_end(in), 1);
         len = b;
         text = fuzz_take(in, &len);
         gw_raw_string(&w, &tokens, text, len);
         n++;
     }
-    while (bpe && (b = fuzz_byte(in)) != 255) {
+    while (bpe && (b = fuzz_byte_or_end(in)) != 255) {
         const uint8_t *text;
         len = b;
         text = fuzz_take(in, &len);
         gw_raw_string(&w, &merges, text, len);
         n_merges++;
     }
-    gw_str(&w, "tokenizer.ggml.model", FUZZ_MODELS[mode]);
+    gw_str(&w, "tokenizer.ggml.model", FUZZ_KIND_MODELS[mode]);
     gw_str(&w, "general.name", "phi-3");
     gw_array(&w, "tokenizer.ggml.tokens", GW_STRING, n);
     gw_add(&w.kv, tokens.p, tokens.n);
@@ -160,17 +158,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t n;
     in.p = data;
     in.n = size;
-    mode = fuzz_byte(&in) & 7;
-    how = fuzz_byte(&in);
+    mode = fuzz_byte_or_end(&in) & 7;
+    how = fuzz_byte_or_end(&in);
     memset(&options, 0, sizeof options);
     options.pre = FUZZ_PRES[how & 7];
     if ((how & 7) == FUZZ_ANY_ROW) {
-        row = &INFER__PRETOKENIZERS[fuzz_byte(&in) % INFER__COUNT(INFER__PRETOKENIZERS)];
+        row = &INFER__PRETOKENIZERS[fuzz_byte_or_end(&in) % INFER__COUNT(INFER__PRETOKENIZERS)];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(row->names, " "), row->names);
         options.pre = name;
     }
     row = infer__pretokenizer_find(options.pre, strlen(options.pre));
-    if (FUZZ_MODELS[mode]) made = fuzz_spelled(&in, mode, &n);
+    if (FUZZ_KIND_MODELS[mode]) made = fuzz_spelled(&in, mode, &n);
     if (mode == FUZZ_GOOD) made = fuzz_good(&n);
     infer__mem_init(&mem, NULL, 0);
     options.allow_default_pre = mode == FUZZ_GOOD || (how & 8);

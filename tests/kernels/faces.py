@@ -8,9 +8,10 @@ Faces:  words    what compilers do not see: every pointer says its address space
         opencl   OpenCL C 1.2 without any extension
         ptx      CUDA by clang, for both tiers; ptxas, where it is installed, then assembles that
         embedded the PTX in kernels_embed.h, which is what CUDA drivers get, by ptxas for all devices that it is for
-        gcn      HIP by clang, for one of two chips, and by hiprtc for one with waves of the other size; those of SPREAD for
-                 all, and for one of each generation
-        hiprtc   HIP by AMD's own compiler, a program and chip each in a child process (hiprtc.c); where its library is
+        gcn      HIP by clang: the programs of SPREAD, for a chip of each generation
+        hiprtc   HIP by AMD's own compiler, the same programs, a program and chip each in a child process (hiprtc.c); where its
+                 library is
+DEEP=1: all programs, for one of two chips by clang, and by hiprtc for one with waves of the other size.
         metal    Metal as C++14, with the stand-in metal/metal_stdlib; "metal spaces" once more with real address spaces
 Programs lie in build/kernels/NAME.cl, as drivers get them: line numbers in messages count there.
 """
@@ -20,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 OUT = os.path.join(ROOT, "build", "kernels")
 NO_SKIP = os.environ.get("INFER_TEST_NO_SKIP") == "1"
+DEEP = os.environ.get("DEEP") == "1"
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 import embed_kernels
@@ -48,7 +50,7 @@ def words(text):
 
 # ---- compilers ----------------------------------------------------------------------------------------------------------
 
-CHIPS = ("gfx90a", "gfx1100")  # programs in turn, those of SPREAD for all; two more by AMD's own compiler, see RTC_CHIPS
+CHIPS = ("gfx90a", "gfx1100")  # DEEP: other programs in turn; two more by AMD's own compiler, see RTC_CHIPS
 MORE_CHIPS = ("gfx803", "gfx900", "gfx906", "gfx942", "gfx1030", "gfx1151", "gfx1201")
 SPREAD = ("base", "kv_f16", "q4_k")
 RTC_CHIPS = ("gfx1030", "gfx906")  # of those that ROCm 5.2 knows, in turn as well: a program meets both sizes of waves.
@@ -76,7 +78,7 @@ def faces():
                                         "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then, "PTX", int(arch[3:])))
     for arch in CHIPS + MORE_CHIPS:
         out.append(Face("gcn " + arch, ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "--offload-arch=" + arch, "-O2",
-                                        "-ffp-contract=off", "-S"], "amdgcn", only=SPREAD if arch in MORE_CHIPS else ()))
+                                        "-ffp-contract=off", "-S"], "amdgcn", only=SPREAD if arch in MORE_CHIPS or not DEEP else ()))
     metal = ["-fsyntax-only", "-D__METAL_VERSION__=240", "-isystem", os.path.join(HERE, "metal"), "-Wno-unknown-attributes"]
     out.append(Face("metal", ["-x", "c++", "-std=c++14", "--target=x86_64-unknown-linux-gnu", "-nostdinc", "-nostdinc++",
                               "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64", (), "METAL", 99))
@@ -152,7 +154,7 @@ def assemble(ptxas, name, text, device):
 
 
 def in_turn(module, i, chip, chips):
-    return chip not in chips or module.name in SPREAD or chip == chips[i % len(chips)]
+    return chip not in chips or module.name in SPREAD or (DEEP and chip == chips[i % len(chips)])
 
 
 class Count:

@@ -7,7 +7,7 @@
 static infer_adapter_use uses[INFER_MAX_ADAPTERS];
 static int32_t n_uses, n_merged; /* n_merged: the first ones, which the weights include */
 
-/* "FIRST-LAST" at the end of a control vector's option, behind a comma; 0 = there is no such thing. */
+/* "FIRST-LAST" at the end of a control vector's option, after a comma; 0 = absent. */
 static int layer_range(const char *s, infer_adapter_use *use) {
     char *end;
     const long first = strtol(s, &end, 10);
@@ -21,7 +21,7 @@ static int layer_range(const char *s, infer_adapter_use *use) {
     return 1;
 }
 
-/* Cuts "=SCALE" and ",FIRST-LAST" off a copy of an option's value. What is no such thing belongs to the path. */
+/* Cuts "=SCALE" and ",FIRST-LAST" off a copy of an option's value. Anything else belongs to the path. */
 static void parse_use(char *text, int control, infer_adapter_use *use) {
     char *at = strrchr(text, ','), *end;
     double scale;
@@ -64,7 +64,7 @@ int cli_adapters_open(const char *command, infer_model *model, const cli_common 
     infer_error err;
     int i;
     if (common->merge && common->loras.n == 0)
-        return cli_fail(command, "--merge: there is no --lora to merge") == CLI_DONE;
+        return cli_fail(command, "--merge needs --lora") == CLI_DONE;
     for (i = 0; i < common->loras.n; i++)
         if (!open_one(command, model, common->loras.items[i], 0, common->allow_unknown)) return 0;
     if (common->merge) {

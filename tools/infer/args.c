@@ -162,7 +162,7 @@ int cli_parse_count(const char *text, int64_t *out) {
     return 1;
 }
 
-/* Texts of OPT_TEXT that were read from files live until the program ends. */
+/* Texts of OPT_TEXT that were read from files; freed when the program ends. */
 static char **read_texts;
 static int n_read_texts;
 
@@ -253,10 +253,10 @@ static int set_option(const char *command, const cli_option *o, const char *name
 
 /* ---- one option ----------------------------------------------------------------------------- */
 
-/* Is the word behind an optional on|off|auto its value? */
+/* Is the word after an option with an optional on|off|auto its value? */
 static int next_is_switch(const parser *p, int i) { return i + 1 < p->argc && parse_choice(SWITCH, p->argv[i + 1]) >= 0; }
 
-/* What users of other programs type: 1 = said and skipped, 0 = refused, -1 = not among them. */
+/* Options of other programs: 1 = skipped with a note, 0 = refused, -1 = not one of them. */
 static int take_habit(const parser *p, int *i) {
     const char *word = p->argv[*i];
     size_t n = strcspn(word, "=");
@@ -353,7 +353,7 @@ static void set_defaults(cli_common *c) {
     c->device = -1;
 }
 
-/* What options mean together. Returns 0 after saying what is wrong. */
+/* Checks combinations of options. Returns 0 after saying what is wrong. */
 static int finish(const cli_spec *spec, cli_common *c) {
     const int64_t keys = c->kv_keys, values = c->kv_values;
     if (keys != NOT_GIVEN && values != NOT_GIVEN && keys != values) {

@@ -28,7 +28,7 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 typedef struct cli_command {
     const char *name;
-    const char *args; /* what follows the name in the usage line */
+    const char *args; /* the text after the name in the usage line */
     const char *what; /* one line */
     int (*run)(int argc, char **argv);
 } cli_command;
@@ -52,7 +52,7 @@ int cmd_list(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 
-/* What an option's value is, and where it goes. */
+/* The type of an option's value and of the variable that receives it. */
 enum {
     OPT_FLAG,   /* int: set to 1 */
     OPT_INT,    /* int64_t, lo .. hi; 8k, 1.5G and so on are understood */
@@ -60,17 +60,17 @@ enum {
     OPT_STRING, /* const char * */
     OPT_LIST,   /* cli_list: the option may be repeated */
     OPT_CHOICE, /* int64_t: the index of one of the words in `arg`, which are separated by | */
-    OPT_TEXT,   /* const char *: a longer text; @FILE is a file's, @@ stands for a first @ */
+    OPT_TEXT,   /* const char *: a longer text; @FILE is the contents of a file, @@ a leading @ */
     OPT_SWITCH, /* int64_t: 0 auto, 1 on, 2 off; the option alone means on */
     OPT_LAYERS, /* int64_t: as OPT_INT; all = hi, auto = 0, none = -1 */
-    OPT_INSTEAD /* int: set to 1, and parsing is over: another command is meant, which takes the same words */
+    OPT_INSTEAD /* int: set to 1, and parsing ends: the arguments are meant for another command */
 };
 typedef struct cli_list {
     const char **items;
     int n;
 } cli_list;
 typedef struct cli_option {
-    const char *name; /* "-t,--threads|--cores": spellings, of which those behind | are not shown */
+    const char *name; /* "-t,--threads|--cores": spellings; those after | are hidden */
     int kind;
     void *value;
     const char *arg;  /* what the help calls the value, or the words of OPT_CHOICE */
@@ -78,11 +78,11 @@ typedef struct cli_option {
     int64_t lo, hi;   /* OPT_INT; both 0 = any that is not negative */
 } cli_option;
 
-/* What the sampler options say (sampling.c); made by cli_sampling_options. */
+/* The sampler options given (sampling.c); made by cli_sampling_options. */
 enum { CLI_SAMPLING_FIGURES = 32, CLI_SAMPLING_OPTIONS = CLI_SAMPLING_FIGURES + 8 };
 typedef struct cli_sampling {
-    double value[CLI_SAMPLING_FIGURES];  /* by place in sampling.c's table */
-    int64_t whole[CLI_SAMPLING_FIGURES]; /* the whole numbers among them */
+    double value[CLI_SAMPLING_FIGURES];  /* by index in sampling.c's table */
+    int64_t whole[CLI_SAMPLING_FIGURES]; /* the integers among them */
     int64_t mirostat;                    /* -1 = not given */
     cli_list breakers, biases;
     const char *order, *grammar_text, *schema_text; /* see cli_read_text */
@@ -93,12 +93,12 @@ typedef struct cli_sampling {
 /* Options that several commands share; zero in every field means "not given". */
 typedef struct cli_common {
     int64_t threads, backend, device, gpu_layers, ctx, batch, kv, kv_keys, kv_values, max_memory, seed;
-    int64_t needs; /* no option: positions that the command will ask for without --ctx, if it knows; 0 = it does not */
+    int64_t needs; /* not an option: positions that the command needs without --ctx; 0 = unknown */
     int seed_given;
     int gpu_unchecked, allow_unknown;
     int ctx_whole; /* --ctx 0: as many positions as the model was trained for */
     int exact, preload, lock, no_mmap, verbose, json;
-    int mtp; /* no option of all commands: open models with the block that predicts further tokens */
+    int mtp; /* not a shared option: open models with the block that predicts further tokens */
     const char *model, *cpu_level, *pre, *devices, *shares, *kernel_cache;
     cli_list loras, controls;
     int merge;
@@ -111,7 +111,7 @@ enum { TAKES_JSON = 1, TAKES_MODEL = 2, TAKES_COMPUTE = 4, TAKES_CONTEXT = 8, TA
 
 typedef struct cli_spec {
     const char *command;
-    const char *usage; /* what follows "infer COMMAND" */
+    const char *usage; /* the text after "infer COMMAND" */
     const char *about; /* one or more paragraphs for --help; lines end in \n */
     const cli_option *options;
     int n_options;
@@ -119,8 +119,8 @@ typedef struct cli_spec {
     int n_args_min, n_args_max;
 } cli_spec;
 
-/* Parses options into their places and the other words into args (n_args_max pointers; NULL where absent).
- * Returns 1 to go on; 0 when the command is over with *status (help was printed, or the usage is wrong). */
+/* Parses options into their variables and the other words into args (n_args_max pointers; NULL where absent). Returns 1
+ * to continue; 0 when the command ends with *status (help was printed, or wrong usage). */
 int cli_parse(const cli_spec *spec, int argc, char **argv, cli_common *common, const char **args, int *status);
 /* Calls fn with the tables of a command instead of running it. */
 typedef void (*cli_visit_fn)(void *user, const cli_spec *spec, const cli_option *shared, const int *group, int n_shared);
@@ -129,11 +129,12 @@ void cli_visit(const cli_command *command, cli_visit_fn fn, void *user);
 const char *cli_spelling(const char *names, int i, int *n);
 /* How many characters to insert, delete, replace or swap to turn a into b; 40 when either is longer than that. */
 int cli_edit_distance(const char *a, size_t n_a, const char *b, size_t n_b);
-/* A whole number: digits, or a number with k, M, G or T behind it (1024; kB, MB ... 1000). Returns 0 if it is not one. */
+/* An integer: digits, or a number with the suffix k, M, G or T (powers of 1024; kB, MB ... powers of 1000). Returns 0
+ * if it is not one. */
 int cli_parse_count(const char *text, int64_t *out);
 /* A seed of 31 bits that differs from run to run. */
 uint64_t cli_random_seed(void);
-void cli_args_free(void); /* what options read from files */
+void cli_args_free(void); /* texts that options read from files */
 /* One line on stderr, and the exit status for wrong usage. */
 int cli_usage_error(const char *command, const char *format, ...) CLI_PRINTF(2, 3);
 
@@ -143,12 +144,12 @@ enum { CLI_MAX_SHARED = 32 + CLI_SAMPLING_OPTIONS };
 /* The shared options of a command, to out, and the TAKES_* bit of each to group (CLI_MAX_SHARED). Returns how many. */
 int cli_shared_options(int takes, cli_common *c, cli_option *out, int *group);
 
-/* An option of another program that is not one here: FLAG, VALUE and SWITCH are skipped after a line on stderr. */
+/* An option of another program that infer does not have: FLAG, VALUE and SWITCH are skipped after a line on stderr. */
 enum { HABIT_FLAG, HABIT_VALUE, HABIT_SWITCH, HABIT_REFUSED };
 typedef struct cli_habit {
     const char *names;
     int kind;
-    const char *text; /* why it does nothing, or what to use instead */
+    const char *text; /* why it has no effect, or what to use instead */
 } cli_habit;
 const cli_habit *cli_habits(int *n);
 
@@ -162,7 +163,7 @@ int cli_completions(int argc, char **argv, const cli_command *commands, int n_co
 
 /* Nothing is given yet; the options, to out (CLI_SAMPLING_OPTIONS). Returns how many. */
 int cli_sampling_options(cli_sampling *s, cli_option *out);
-/* Names and biases: says what is wrong with them and returns 0. */
+/* Checks names and biases: returns 0 after saying what is wrong. */
 int cli_sampling_check(const char *command, const cli_sampling *s);
 void cli_sampling_free(cli_sampling *s);
 /* The grammar that --grammar, --schema or --json-object ask for, to s->grammar (NULL: none), which the caller destroys
@@ -176,7 +177,7 @@ infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sa
 
 /* ---- progress.c ----------------------------------------------------------------------------- */
 
-/* A bar on stderr when that is a terminal, for what takes more than half a second. */
+/* A progress bar on stderr if that is a terminal, for operations of more than half a second. */
 typedef struct cli_progress {
     const char *what; /* NULL = nothing is shown */
     double started;
@@ -190,7 +191,7 @@ void cli_progress_end(cli_progress *p);        /* wipes the bar */
 
 /* One line "infer COMMAND: ..." on stderr. Returns CLI_FAILED. */
 int cli_fail(const char *command, const char *format, ...) CLI_PRINTF(2, 3);
-/* What the options say, for opening a model; 0 after saying what is wrong with them. */
+/* The parameters for opening a model, from the options; 0 after saying what is wrong with them. */
 int cli_model_params(const char *command, const cli_common *common, infer_model_params *out);
 /* Open a model as the shared options say. On failure says why and returns NULL. */
 infer_model *cli_open(const char *command, const char *path, const cli_common *common, int vocab_only);
@@ -203,16 +204,16 @@ int cli_session(const char *command, infer_model *model, const infer_context_par
 /* The same of another model: without the adapters that the command line names. */
 int cli_session_plain(const char *command, infer_model *model, const infer_context_params *params, int32_t cells,
                       infer_context **context, infer_session **session);
-/* What prompts of these sessions show while they are evaluated: a bar, between cli_run_begin and cli_run_end. */
+/* The progress bar of these sessions' prompts, shown between cli_run_begin and cli_run_end. */
 extern cli_progress cli_prompt_bar;
-/* From now on Ctrl-C does not end the program. Between begin and end it cancels what the session does; one that came in
- * too early for that is only noted, so callbacks ask cli_run_interrupted. */
+/* From now on Ctrl-C does not end the program. Between begin and end it cancels the session's call; one that came too
+ * early for that is only recorded, so callbacks check cli_run_interrupted. */
 void cli_catch_interrupts(void);
 void cli_run_begin(infer_session *session);
 int cli_run_interrupted(void); /* Ctrl-C came since the start, or since this: */
 void cli_run_forget(void);
 void cli_run_end(void);
-/* \n, \r, \t, \\, \' and \" of a text become what they stand for, in place. */
+/* Replaces the escapes \n, \r, \t, \\, \' and \" of a text, in place. */
 void cli_unescape(char *text);
 /* The text itself, or a file's if path is not NULL, to be freed; escapes: as cli_unescape does. Says why and returns
  * NULL on failure; a zero byte is one, for it would end the prompt. */
@@ -223,10 +224,10 @@ int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n);
 /* malloc and realloc that say "out of memory" and return NULL. n is a count, size the bytes of one. */
 void *cli_alloc(const char *command, size_t n, size_t size);
 void *cli_grow(const char *command, void *p, size_t n, size_t size);
-/* A whole file ("-" = stdin) with a zero byte behind it. Says why and returns NULL on failure. */
+/* A whole file ("-" = stdin), zero-terminated. Says why and returns NULL on failure. */
 char *cli_read_file(const char *command, const char *path, size_t *n);
-/* The text that an option's value stands for, as cli_read_file returns it: @FILE is a file, a value that can only be a
- * grammar, JSON or a template is itself, any other is the name of a file. *name: what to call it in messages. */
+/* The text of an option's value, as cli_read_file returns it: @FILE is a file, a value that can only be a grammar, JSON
+ * or a template is the text itself, any other value is the name of a file. *name: what to call it in messages. */
 char *cli_read_text(const char *command, const char *value, size_t *n, const char **name);
 /* Numbers of a text: whitespace-separated ids in text[0..n). Says why and returns 0 on failure. */
 int cli_parse_ids(const char *command, const char *where, const char *text, size_t n, infer_token **ids, size_t *count);
@@ -238,7 +239,7 @@ int cli_tokenize(const char *command, const infer_model *model, const char *text
 /* Ids to text of *n bytes, to be freed; NULL after saying why. */
 char *cli_detokenize(const char *command, const infer_model *model, const infer_token *ids, size_t count, int32_t flags,
                      size_t *n);
-/* A file to write ("-" = stdout), and its end: close says why and returns 0 when something could not be written. */
+/* Opens a file for writing ("-" = stdout), and closes it: close says why and returns 0 if a write failed. */
 FILE *cli_create(const char *command, const char *path);
 int cli_close(const char *command, FILE *file, const char *path);
 /* Little-endian values. */
@@ -252,12 +253,12 @@ const char *cli_base_name(const char *path);
 
 /* ---- texts.c -------------------------------------------------------------------------------- */
 
-/* Where texts come from: one of the first three is given. NULL = not given. */
+/* The source of texts: one of the first three is given. NULL = not given. */
 typedef struct cli_texts_from {
     const char *texts, *ids, *text; /* files; a text itself */
     const char *separator;          /* of texts: the number of a byte */
 } cli_texts_from;
-/* Texts, or ids of texts; zero-initialised there are none. */
+/* Texts, or ids of texts; zero-initialised: none. */
 typedef struct cli_texts {
     size_t n;
     const char **texts;
@@ -286,14 +287,14 @@ int cli_embed_context(const char *command, infer_model *model, const cli_common 
 int cli_adapters_open(const char *command, infer_model *model, const cli_common *common);
 /* The context's sessions use them from now on. */
 int cli_adapters_use(const char *command, infer_context *context);
-/* What they say belongs before a text (the first that says anything), NULL = nothing. Valid until they are closed. */
+/* The prefix that they require before a text (of the first that has one), NULL = none. Valid until they are closed. */
 const char *cli_adapters_prefix(void);
 /* Closes them and the model. */
 void cli_model_close(infer_model *model);
 
 /* ---- devices.c ------------------------------------------------------------------------------ */
 
-/* What a context with this memory computes on. */
+/* The backend of a context with this memory. */
 const char *cli_backend_name(const infer_memory *memory);
 
 /* ---- json.c --------------------------------------------------------------------------------- */
@@ -312,8 +313,8 @@ void cli_kernel_cache(const char *folder, infer_cache *out);
 
 /* ---- peaks.c -------------------------------------------------------------------------------- */
 
-/* What `threads` threads reach together: bytes per second from memory, operations per second (a multiplication and its
- * addition are two) and by which instruction; 0 and "" for what this CPU, or the level, does not have. */
+/* Peak rates of `threads` threads together: bytes per second from memory, operations per second (a multiply-add counts
+ * as two) and the instruction used; 0 and "" for what this CPU, or the level, does not have. */
 typedef struct cli_peaks {
     double bandwidth, int8, bf16, f32;
     const char *int8_by, *bf16_by, *f32_by;
@@ -323,8 +324,8 @@ void cli_measure_peaks(int threads, int32_t level, cli_peaks *out);
 
 /* ---- logprobs.c ----------------------------------------------------------------------------- */
 
-/* JSON lines on stdout: of each of n ids how likely it is where it stands, with the k most likely ones there (k -1 =
- * no lines), and the `next` most likely tokens behind them. Says why and returns 0 on failure. */
+/* JSON lines on stdout: for each of n ids its probability at its position, with the k most likely ones there (k -1 = no
+ * lines), and the `next` most likely tokens after them. Says why and returns 0 on failure. */
 int cli_logprobs(const char *command, const infer_model *model, infer_session *session, const infer_token *ids, size_t n,
                  int32_t k, int32_t next);
 
@@ -336,19 +337,19 @@ typedef struct chat_file {
     char *state; /* path.state */
     infer_session_mark mark;
 } chat_file;
-/* *messages: the n bytes of messages that are there, each a line of JSON and its end; the caller's. */
+/* *messages: the n bytes of existing messages, each a line of JSON and its end; the caller's. */
 int chat_file_open(chat_file *f, const char *path, char **messages, size_t *n);
 int chat_file_add(chat_file *f, const char *messages, size_t n);     /* lines, to the end */
 int chat_file_replace(chat_file *f, const char *messages, size_t n); /* lines, in place of all */
-void chat_file_forget(chat_file *f); /* the state is of no use any more */
+void chat_file_forget(chat_file *f); /* the state is no longer valid */
 int chat_file_load(chat_file *f, infer_session *session);
 int chat_file_save(chat_file *f, infer_session *session);
 void chat_file_close(chat_file *f);
 
 /* ---- terminal.c ----------------------------------------------------------------------------- */
 
-/* EDIT: keys come one by one, Ctrl-C too. REPLY: nothing is echoed, Ctrl-C interrupts. USUAL: as the program found it,
- * which is restored at its end. Returns 0 when stdin is no terminal. */
+/* EDIT: keys are read one by one, Ctrl-C too. REPLY: no echo, Ctrl-C interrupts. USUAL: the initial state, which is
+ * restored at exit. Returns 0 when stdin is no terminal. */
 enum { TERMINAL_USUAL, TERMINAL_REPLY, TERMINAL_EDIT };
 int terminal_mode(int mode);
 void terminal_size(int *columns, int *rows);
@@ -370,7 +371,7 @@ typedef struct cli_text {
 } cli_text;
 void cli_text_put(const char *command, cli_text *t, const char *s, size_t n);
 
-/* Lines of input: with keys and history in a terminal, as they come elsewhere. */
+/* Lines of input: with editing and history in a terminal, unprocessed elsewhere. */
 typedef struct cli_editor cli_editor;
 cli_editor *cli_editor_open(int styles); /* NULL after saying why */
 enum { CLI_LINE, CLI_LINE_END, CLI_LINE_CLEARED }; /* a line; the end of input (Ctrl-D); Ctrl-C */
@@ -381,13 +382,13 @@ void cli_editor_close(cli_editor *e);     /* the terminal is as before; e may be
 
 /* ---- platform.c ----------------------------------------------------------------------------- */
 
-/* UTF-8 arguments and binary standard streams on systems where that is not so. */
+/* UTF-8 arguments and binary standard streams on systems without them. */
 void platform_init(int *argc, char ***argv);
 FILE *platform_fopen(const char *path, const char *mode);
 void platform_remove(const char *path);
-int platform_cut(const char *path, uint64_t size); /* a file to this length; 0 = it did not work */
-int platform_rename(const char *from, const char *to); /* in place of a file that is there; 0 = it did not work */
-/* "HOME/.cache/infer" or what the system has for that, made when it is missing; 0 when there is none. */
+int platform_cut(const char *path, uint64_t size); /* truncates a file to this length; 0 = failed */
+int platform_rename(const char *from, const char *to); /* replaces an existing file; 0 = failed */
+/* "HOME/.cache/infer" or the system's equivalent, created if missing; 0 when there is none. */
 int platform_cache_folder(char *out, size_t cap);
 long platform_process(void);
 /* Do the two paths name one file? 0 also when one does not exist. */
@@ -408,16 +409,16 @@ uint64_t platform_peak_rss(void);  /* bytes; 0 = unknown */
 /* Run f(arg, i) for i in 0..n-1, each on a thread of its own. Returns 0 when a thread could not be started. */
 int platform_run_threads(int n, void (*f)(void *arg, int i), void *arg);
 
-/* How long each thread of the process ran, and waited for a core though it could run, so far. */
+/* How long each thread of the process has run, and has waited for a core while runnable, so far. */
 enum { PLATFORM_MAX_THREADS = 1024 };
 typedef struct platform_thread {
     long id;
     double ran, waited; /* seconds */
 } platform_thread;
-/* Returns the number of threads, 0 where the system does not tell. */
+/* Returns the number of threads, 0 where the system does not report it. */
 int platform_threads(platform_thread *out, int cap);
 
-/* The model of --draft, with a session; path NULL = there is none. Returns 0 after saying what is wrong. */
+/* The model of --draft, with a session; path NULL = none. Returns 0 after saying what is wrong. */
 typedef struct cli_drafter { infer_model *model; infer_context *context; infer_session *session; } cli_drafter;
 int cli_drafter_open(const char *command, cli_drafter *d, const char *path, const cli_common *common,
                      const infer_context_params *params, int32_t cells);
@@ -428,7 +429,8 @@ double cli_median(double *x, int32_t n); /* bench.c: sorts x */
 /* bench_draft.c: `infer bench --lookup|--draft|--mtp`. Returns 0 after saying what is wrong. */
 typedef struct bench_draft {
     infer_session *session, *draft; /* draft: NULL = none */
-    infer_session *plain;           /* what drafts are compared with: session, or one of a model without such a block */
+    infer_session *plain;           /* the baseline that drafts are compared with: session, or one of a model without
+                                     * such a block */
     const infer_token *ids;         /* n_ids: the prompt */
     int32_t n_ids, fresh, rounds;
     int lookup, mtp, json;

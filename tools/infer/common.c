@@ -98,7 +98,7 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
     out->mtp = common->mtp;
     out->preload = common->lock ? 2 : common->preload;
     out->no_mmap = common->no_mmap;
-    out->allow_default_pre = common->pre == NULL; /* a name that was asked for must be known */
+    out->allow_default_pre = common->pre == NULL; /* a name given by the user must be known */
     out->allow_unknown = common->allow_unknown;
     out->pre = common->pre;
     out->max_memory = (uint64_t)common->max_memory;
@@ -371,7 +371,7 @@ char *cli_read_file(const char *command, const char *path, size_t *n) {
     return data;
 }
 
-/* What no file is called: more than a line, JSON, a rule of a grammar, a tag of a template. */
+/* Texts that cannot be file names: several lines, JSON, a grammar rule, a template tag. */
 static int is_text(const char *s) {
     const char first = s[strspn(s, " \t\r\n")];
     return first == '{' || first == '[' || strchr(s, '\n') || strstr(s, "::=") || strstr(s, "{{") || strstr(s, "{%");
@@ -436,7 +436,7 @@ static void store_u32(unsigned char *p, uint32_t x) {
     p[3] = (unsigned char)(x >> 24);
 }
 
-/* n 4-byte values, byte order turned to little-endian. */
+/* n 4-byte values, converted to little-endian. */
 static int write_words(FILE *file, const void *x, size_t n) {
     unsigned char buffer[4096];
     const unsigned char *from = x;

@@ -99,7 +99,7 @@ static void check_json(const check *c, const infer_kernel_check *row) {
     putchar('}');
 }
 
-/* A row as soon as it is there: a device that hangs shows behind which one. */
+/* Prints a row at once: if a device hangs, the output shows after which kernel. */
 static int check_row(void *user, const infer_kernel_check *row) {
     check *c = user;
     char error[32];

@@ -5,7 +5,7 @@
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
-/* The text behind column 30, cut between words before column 112. */
+/* The text from column 30 on, wrapped between words before column 112. */
 static void print_wrapped(const char *text) {
     enum { WIDTH = 82 };
     while (strlen(text) > WIDTH) {
@@ -90,7 +90,7 @@ static void print_words(const char *words, char separator) {
     for (; *words; words++) putchar(*words == '|' ? separator : *words);
 }
 
-/* The spellings that are shown, with `separator` between them and behind each. */
+/* The visible spellings, with `separator` between them and after each. */
 static void print_names(const cli_option *o, char separator) {
     int i, n;
     const char *s, *end = o->name + strcspn(o->name, "|");

@@ -50,7 +50,7 @@ static void print_value(const infer_meta *m, int json, int full) {
 }
 
 /* An array in full when it is short or --full; else its first elements. In JSON a cut array is an object
- * {"n", "first"}, so that no script takes the part for the whole. */
+ * {"n", "first"}, so that scripts cannot mistake the part for the whole. */
 static void print_array(const infer_model *model, const char *key, const infer_meta *m, int json, int full) {
     uint64_t i, shown = full || m->n <= SHORT_ARRAY ? m->n : SHOWN_ELEMENTS;
     infer_meta element;
@@ -180,7 +180,7 @@ static void print_host_memory(const infer_memory *m) {
            cli_bytes_text((double)m->cache, b), cli_bytes_text((double)m->scratch, c));
 }
 
-/* What the machine has, or its container may have: where the system tells. */
+/* The memory of the machine or its container, where the system reports it. */
 static void print_machine(void) {
     infer_device_info d;
     char a[32], b[32];

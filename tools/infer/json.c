@@ -1,5 +1,5 @@
-/* json.c: writing JSON. What comes out is always valid: strings from files are repaired, numbers that JSON cannot
- * hold become null. */
+/* json.c: writing JSON. The output is always valid: strings from files are repaired, numbers that JSON cannot represent
+ * become null. */
 #include "cli.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* kernel_cache.c: what GPU drivers compiled, and that a device's kernels were found right, kept in files between runs.
- *
- * One file per key, written beside its place and renamed, so that two programs at once do no harm. Nothing here is an
- * error: without a folder, or when a file cannot be written, kernels are compiled anew. The library checks what it gets
+/* kernel_cache.c: keeps in files between runs the programs that GPU drivers have compiled, and that a device's kernels
+ *passed their checks. * One file per key, written under a temporary name and renamed, so that concurrent programs do
+ *not interfere. Nothing here is an
+ * error: without a folder, or when a file cannot be written, kernels are compiled again. The library checks what it gets
  * back. */
 #include "cli.h"
 
@@ -10,7 +10,7 @@
 
 enum { MAX_PATH_BYTES = 1024 };
 
-/* The file of a key; keys come from the library, but a name with a folder in it would be written anywhere. */
+/* The file of a key; keys come from the library, but one with a folder in it could name any file. */
 static int key_path(const char *folder, const char *key, char *out) {
     size_t i;
     for (i = 0; key[i]; i++)
@@ -30,7 +30,7 @@ static size_t cache_get(void *folder, const char *key, void *dst, size_t cap) {
 }
 
 static void cache_put(void *folder, const char *key, const void *data, size_t n) {
-    char path[MAX_PATH_BYTES], made[MAX_PATH_BYTES + 32]; /* the number of the process behind it */
+    char path[MAX_PATH_BYTES], made[MAX_PATH_BYTES + 32]; /* the number of the process after it */
     FILE *file;
     int ok;
     if (!key_path(folder, key, path)) return;

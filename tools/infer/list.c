@@ -74,7 +74,7 @@ static int is_later_part(const char *name) {
     return of && of - name >= 6 && of[-6] == '-' && strncmp(of - 5, "00001", 5) != 0 && strlen(of) == 14;
 }
 
-/* Puts /name behind the path; 0 when that is too long. */
+/* Puts /name after the path; 0 when that is too long. */
 static int enter(char *path, const char *name) {
     size_t n = strlen(path);
     return (size_t)snprintf(path + n, PLATFORM_PATH - n, "/%s", name) < PLATFORM_PATH - n;

@@ -52,7 +52,7 @@ static int write_rows(const job *j) {
     return 1;
 }
 
-/* The whole file. It is removed again when the work fails: half a result would look like one. */
+/* The whole file. It is removed if the work fails: an incomplete file would look like a result. */
 static int write_file(job *j, const char *out) {
     int32_t head[2];
     int ok;

@@ -5,7 +5,7 @@
 
 static int completions(int argc, char **argv);
 
-/* A command that is not there yet has no function: it says so and fails. */
+/* A command without a function says so and fails. */
 static const cli_command COMMANDS[] = {
     {"run", "MODEL -p TEXT", "continue a text", cmd_run},
     {"chat", "MODEL", "chat, with the model's own template", cmd_chat},
@@ -52,7 +52,7 @@ static void print_help(FILE *file) {
     for (i = 0; i < N_COMMANDS; i++) {
         char head[64];
         snprintf(head, sizeof head, "%s %s", COMMANDS[i].name, COMMANDS[i].args);
-        fprintf(file, "  %-40s %s%s\n", head, COMMANDS[i].what, COMMANDS[i].run ? "" : " (not there yet)");
+        fprintf(file, "  %-40s %s%s\n", head, COMMANDS[i].what, COMMANDS[i].run ? "" : " (not available)");
     }
     fprintf(file, "\n`infer COMMAND --help` explains each. Results go to stdout, statistics and progress to stderr.\n"
                   "Exit status: 0 done, 1 the work failed, 2 wrong usage, 130 interrupted.\n");
@@ -66,7 +66,7 @@ static const cli_command *find_command(const char *name) {
     return NULL;
 }
 
-/* A word that can only be a model: a file, or what should be one. */
+/* A word that can only be a model: a file, or a name that looks like one. */
 static int is_model(const char *word) {
     size_t n = strlen(word);
     FILE *file = platform_fopen(word, "rb");
@@ -115,7 +115,7 @@ static int run_command(int argc, char **argv) {
         break;
     }
     command = find_command(name);
-    if (command && command->run == NULL) return cli_fail(name, "not there yet");
+    if (command && command->run == NULL) return cli_fail(name, "not available");
     if (command) return command->run(argc - 2, argv + 2);
     if (name[0] == '-' || is_model(name)) return cmd_chat(argc - 1, argv + 1);
     return unknown_command(name);

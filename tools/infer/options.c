@@ -1,6 +1,6 @@
-/* options.c: the options that commands share, and what users of other programs type out of habit.
+/* options.c: the options that commands share, and options of other programs that users type out of habit.
  *
- * A name's spellings are separated by commas; those behind a | work but are not shown. A row without a help text is
+ * A name's spellings are separated by commas; those after a | work but are not shown. A row without a help text is
  * not shown at all. */
 #include "cli.h"
 
@@ -9,7 +9,7 @@
 static const char BACKENDS[] = "auto|cpu|cuda|hip|opencl|metal"; /* in the order of infer_backend */
 static const char KV[] = "default|f32|f16|bf16|q8_0|q4_0";       /* in the order of infer_kv_type */
 
-/* A row of the table: `at` is the offset of its place in cli_common. */
+/* A row of the table: `at` is the offset of its field in cli_common. */
 typedef struct shared_row {
     int takes;
     const char *name;
@@ -48,14 +48,14 @@ static const shared_row ROWS[] = {
     {TAKES_CONTEXT, "-ctv,--cache-type-v", OPT_CHOICE, AT(kv_values), KV, NULL, 0, 0},
     {TAKES_ADAPTERS, "--lora", OPT_LIST, AT(loras), "FILE[=SCALE]", "apply this LoRA adapter; may be repeated", 0, 0},
     {TAKES_ADAPTERS, "--merge", OPT_FLAG, AT(merge), NULL,
-     "put --lora into the weights: takes memory, and no time afterwards (CPU)", 0, 0},
+     "merge --lora into the weights: takes memory, but no time per token (CPU)", 0, 0},
     {TAKES_ADAPTERS, "--control|--control-vector", OPT_LIST, AT(controls), "FILE[=SCALE][,FIRST-LAST]",
      "apply this control vector to these layers; may be repeated", 0, 0},
     {TAKES_SEED, "-s,--seed", OPT_INT, AT(seed), "N", "random seed; -1 = a new one every time", -1, INT64_MAX},
     {TAKES_MODEL, "-m,--model", OPT_STRING, AT(model), "FILE", "the model, in place of the word MODEL", 0, 0},
     {TAKES_MODEL, "--pre", OPT_STRING, AT(pre), "NAME", "pre-tokenizer to use instead of the file's", 0, 0},
     {TAKES_MODEL, "--allow-unknown", OPT_FLAG, AT(allow_unknown), NULL,
-     "ignore metadata and tensors that are not understood", 0, 0},
+     "ignore unrecognised metadata and tensors", 0, 0},
     {TAKES_MODEL, "--max-memory", OPT_INT, AT(max_memory), "SIZE", "fail rather than use more memory: 500M, 1.5G", 1, INT64_MAX},
     {TAKES_MODEL, "-v,--verbose|--log-verbose", OPT_FLAG, AT(verbose), NULL, "log to stderr", 0, 0},
     {TAKES_JSON, "--json", OPT_FLAG, AT(json), NULL, "machine-readable result on stdout", 0, 0},

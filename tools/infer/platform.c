@@ -43,7 +43,7 @@ static wchar_t *to_wide(const char *s) {
     return out;
 }
 
-/* The new argument list is never freed: it lives as long as the process. */
+/* The new argument list is never freed: it is used until the process ends. */
 void platform_init(int *argc, char ***argv) {
     int n = 0, i;
     wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), &n);
@@ -235,7 +235,8 @@ int platform_cache_folder(char *out, size_t cap) {
     const char *under = ".cache";
 #  endif
     int n;
-    if (base && *base == '/') n = snprintf(out, cap, "%s", base); /* a relative one is to be ignored, says its standard */
+    /* relative ones must be ignored (XDG base directories) */
+    if (base && *base == '/') n = snprintf(out, cap, "%s", base);
     else if (home && *home) n = snprintf(out, cap, "%s/%s", home, under);
     else return 0;
     if (n < 0 || (size_t)n + sizeof "/infer" > cap || !folder_made(out)) return 0;
@@ -319,7 +320,7 @@ uint64_t platform_peak_rss(void) {
 #  endif
 }
 
-/* Linux knows best what could be had (MemAvailable); elsewhere free is unknown. */
+/* Linux reports available memory (MemAvailable); elsewhere it is unknown. */
 typedef pthread_t os_thread;
 #  define OS_THREAD_RESULT void *
 #  define OS_THREAD_RETURN NULL

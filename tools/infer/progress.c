@@ -1,4 +1,4 @@
-/* progress.c: a bar on stderr for what takes a while, on terminals only. */
+/* progress.c: a progress bar on stderr for long operations, on terminals only. */
 #include "cli.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ int cli_progress_show(void *user, float done) {
     cli_progress *p = (cli_progress *)user;
     int i, percent = done >= 1 ? 100 : done > 0 ? (int)(done * 100) : 0;
     char bar[WIDTH + 1];
-    if (p->what == NULL || percent == p->shown || platform_clock() - p->started < 0.5) return 0; /* what is quick needs no bar */
+    /* short operations show no bar */
+    if (p->what == NULL || percent == p->shown || platform_clock() - p->started < 0.5) return 0;
     p->shown = percent;
     for (i = 0; i < WIDTH; i++) bar[i] = i * 100 < percent * WIDTH ? '#' : '.';
     bar[WIDTH] = 0;

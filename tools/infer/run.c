@@ -1,4 +1,5 @@
-/* run.c: `infer run`, continue a text. The continuation alone goes to stdout, as it comes; figures to stderr. */
+/* run.c: `infer run`, continue a text. Only the continuation goes to stdout, as it is generated; statistics go to
+ * stderr. */
 #include "cli.h"
 
 #include <stdlib.h>
@@ -97,7 +98,7 @@ static void print_statistics(const infer_generate_info *info, const infer_stats 
             info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_TIME ? WHY[info->stop_reason] : "",
             (unsigned long long)seed);
     if (info->drafted > 0)
-        fprintf(stderr, "drafts: %ld of %ld tokens were right\n", (long)info->accepted, (long)info->drafted);
+        fprintf(stderr, "drafts: %ld of %ld tokens accepted\n", (long)info->accepted, (long)info->drafted);
 }
 
 /* Statistics begin on a line of their own, but what a script reads from stdout stays the continuation alone. */
@@ -113,7 +114,7 @@ typedef struct request {
     int64_t limit, least;
     int64_t steps, block, order; /* of models that fill in masked tokens */
     int special, ignore_end, lookup, mtp;
-    const char *behind; /* the text behind the gap that is to be filled (--fim); NULL = there is none */
+    const char *behind; /* the text after the gap to fill (--fim); NULL = none */
     size_t n_behind;
     const char *draft_path;
     infer_session *draft; /* of the model there */
@@ -125,7 +126,7 @@ typedef struct request {
     infer_session *negative;  /* holds that */
 } request;
 
-/* Room for the whole reply, but no more than the model was made for unless --ctx says so. */
+/* Cells for the whole reply, but not more than the model's trained context unless --ctx says so. */
 static int32_t cells_needed(const infer_model *model, const cli_common *common, size_t n) {
     infer_model_info info;
     int32_t cells = cli_cells(common, model, 0);
@@ -203,7 +204,7 @@ static int32_t written(const infer_model *model, const request *q, const infer_t
     return i;
 }
 
-/* The same from a model that fills in masked tokens: all of the text at once, when it is whole. */
+/* The same from a model that fills in masked tokens: the whole text at once, when it is complete. */
 static int fill_in(const request *q, const infer_model *model, infer_session *session, infer_sampler *sampler,
                    const infer_token *prompt, size_t n_prompt, uint64_t seed, reply *r, infer_generate_info *info) {
     infer_fill_params p;
@@ -238,7 +239,7 @@ static int fill_in(const request *q, const infer_model *model, infer_session *se
     return text != NULL && !r->failed;
 }
 
-/* The prompt and what is behind the gap; with --ctx what is next to the gap and fits. */
+/* The prompt and the text after the gap; with --ctx the parts next to the gap that fit. */
 static int gap_tokens(const infer_model *model, const request *q, const cli_common *common, infer_token **out, size_t *n) {
     const int64_t most = common->ctx > q->limit + 4 ? common->ctx - q->limit : 0;
     infer_error err;
@@ -248,7 +249,7 @@ static int gap_tokens(const infer_model *model, const request *q, const cli_comm
     return *out && infer_infill(model, q->prompt, q->prompt_length, q->behind, q->n_behind, (int32_t)most, *out, *n, n, &err) == INFER_OK;
 }
 
-/* The session that guidance leads away from, in the same context. */
+/* The session with guidance's negative prompt, in the same context. */
 static int hold_negative(request *q, const infer_model *model, infer_context *context, int32_t cells) {
     infer_session_params params;
     infer_token *ids = NULL;
@@ -287,7 +288,7 @@ static int make_samplers(const request *q, infer_model *model, const cli_common 
     return 1;
 }
 
-/* What all sessions take together: of several replies each has its own cells behind the prompt. */
+/* The cells of all sessions together: several replies each have their own cells after the prompt. */
 static void more_cells(const request *q, size_t n_prompt, int32_t cells, infer_context_params *params) {
     const int64_t each = q->limit > 0 ? q->limit + 32 : cells;
     int64_t all = q->negative_prompt ? 2 * (int64_t)cells : q->best_of > 1 ? (int64_t)n_prompt + 32 : cells;
@@ -398,7 +399,7 @@ int cmd_run(int argc, char **argv) {
         {"--min-tokens", OPT_INT, &q.least, "N", "suppress end tokens until N tokens are written", 1, INT32_MAX / 2},
         {"--stop|-r,--reverse-prompt", OPT_LIST, &q.stop, "TEXT", "stop before this text; may be repeated", 0, 0},
         {"--stop-token", OPT_LIST, &q.stop_ids, "ID", "stop at this token, as at an end token; may be repeated", 0, 0},
-        {"--seconds", OPT_FLOAT, &q.seconds, "S", "start no token after S seconds", 0, 0},
+        {"--seconds", OPT_FLOAT, &q.seconds, "S", "stop after S seconds", 0, 0},
         {"--on-full", OPT_CHOICE, &q.on_full, "stop|slide", "when the context is full: stop, or drop the older half and go on", 0, 0},
         {"--keep-first|--keep", OPT_INT, &q.keep, "N", "--on-full slide: never drop the first N tokens; -1 = the prompt", -1, INT32_MAX / 2},
         {"--best-of", OPT_INT, &q.best_of, "N", "write N texts, with seeds from --seed on, and print the likeliest (mean logprob)", 1, 4096},

@@ -1,7 +1,7 @@
 /* sampling.c: the sampler options of `run` and `chat`, and the sampler that they ask for.
  *
- * The chain is the model's usual one (infer_sampler_usual) with the figures that were given, or the stages that
- * --samplers names in that order. What is given and not used is said on stderr. */
+ * The chain is the model's usual one (infer_sampler_usual) with the values given, or the stages that --samplers names
+ * in that order. Options that have no effect are reported on stderr. */
 #include "cli.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 typedef struct figure {
     const char *name;
     int32_t kind, index;
-    int whole; /* a whole number, lo or more */
+    int whole; /* an integer, lo or more */
     int lo;
     const char *arg, *help;
 } figure;
@@ -88,7 +88,7 @@ void cli_sampling_free(cli_sampling *s) {
     s->breakers.items = s->biases.items = NULL;
 }
 
-/* What option i says; 0 when it was not given. */
+/* The value of option i; 0 when it was not given. */
 static int given(const cli_sampling *s, int i, double *value) {
     if (FIGURES[i].whole && s->whole[i] == INT64_MIN) return 0;
     if (!FIGURES[i].whole && s->value[i] == NOT_GIVEN) return 0;
@@ -124,7 +124,7 @@ static int parse_number(const char *text, float *out) {
     return end != text && *end == 0 && fabs(bias) < 1e30;
 }
 
-/* "ID+NUMBER", "ID-NUMBER", "ID-inf": *n is 0. "TEXT=NUMBER": the text is what stands before the last '=', *n bytes. */
+/* "ID+NUMBER", "ID-NUMBER", "ID-inf": *n is 0. "TEXT=NUMBER": the text is everything before the last '=', *n bytes. */
 static int parse_bias(const char *text, infer_bias *out, size_t *n) {
     char *sign;
     const char *equals = strrchr(text, '=');
@@ -332,7 +332,7 @@ static int set_figures(chain *c, const cli_sampling *s) {
     return 1;
 }
 
-/* --adaptive-target adds its stage at the end, where it must be, unless --samplers says where. */
+/* --adaptive-target adds its stage at the end, where it must be, unless --samplers gives its position. */
 static int add_adaptive(chain *c, const cli_sampling *s) {
     double target;
     int i;
@@ -394,7 +394,7 @@ infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sa
     ok = !anything_given(s);
     if (!ok) {
         ok = add_biases(&c, s);
-        if (ok && s->grammar) { /* behind biases, before what cuts */
+        if (ok && s->grammar) { /* after biases, before what cuts */
             ok = add_stage(&c, INFER_STAGE_GRAMMAR);
             c.stages[c.n - 1].grammar = s->grammar;
         }

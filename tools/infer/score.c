@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What both commands take and open. */
+/* The parameters and objects of both commands. */
 typedef struct scorer {
     cli_texts texts;
     cli_common common;

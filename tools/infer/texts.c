@@ -15,7 +15,7 @@ void cli_texts_free(cli_texts *t) {
     memset(t, 0, sizeof *t);
 }
 
-/* Where the records of data end: at `separator`, the last of which needs none. */
+/* Where the records of data end: at `separator`, which the last record does not need. */
 static int texts_split(const char *command, cli_texts *t, char *data, size_t n, int separator) {
     size_t i, start = 0, count = 0;
     t->data = data;

@@ -1,28 +1,28 @@
-/* cpu_attention.c: attention over the cache, on the CPU: which part of the work is done where and in which order.
+/* cpu_attention.c: attention over the cache, on the CPU: how the work is split and in which order it is done.
  *
  * Owns:  the attention op. The arithmetic is in cpu_flash.c, the cache's layout in cpu_kv.c.
- * How:   a task is a tile: a few rows of one sequence with the query heads that share one K/V head, "pairs". It walks
- *        the positions in chunks of INFER__KV_CHUNK counted from position 0 with an online softmax (arXiv 1805.02867,
- *        2205.14135). A chunk's keys and values become float32 once for all pairs of the tile, on the worker's scratch,
- *        and stay in the nearest caches; there never is a matrix of all scores.
- *        Every INFER__KV_SPLIT positions the softmax starts anew, and what the part before gave is merged into the
- *        total, always in order of position. So when there are fewer tiles than threads (generation with a long
- *        context), parts can be tasks of their own: they leave what they have on scratch, and it is merged after.
- *        A head's sink, a score without a value, comes in last, when the total is complete.
- *        Where positions are chosen (infer__index_args) a tile is one row, and all of this counts places in its list:
- *        so a list of all positions gives the bits of none.
- * Invariant: what a row gets depends on its own position and cache only: chunks and splits are counted from position 0.
+ * How:   a task is a tile: a few rows of one sequence with the query heads that share one K/V head, "pairs". It
+ *        iterates over the positions in chunks of INFER__KV_CHUNK counted from position 0 with an online softmax (arXiv
+ *        1805.02867, 2205.14135). A chunk's keys and values are converted to float32 once for all pairs of the tile, on
+ *        the worker's scratch, and stay in the nearest caches; the matrix of all scores is never stored. Every
+ *        INFER__KV_SPLIT positions the softmax restarts, and the previous part's result is merged into the total,
+ *        always in order of position. So when there are fewer tiles than threads (generation with a long context),
+ *        parts can be separate tasks: they store their results on scratch, to be merged at the end. A head's sink, a
+ *        score without a value, is added last, when the total is complete. With chosen positions (infer__index_args) a
+ *        tile is one row, and everything counts indices of its list: so a list of all positions gives the same bits as
+ *        no list.
+ * Invariant: a row's result depends only on its own position and cache: chunks and splits are counted from position 0.
  * Start: infer__attention_chunk, then infer__attention_task.
  */
 #include "cpu_ops.h"
 
 enum {
-    INFER__ATT_PAIRS = 64,              /* pairs of a tile, at most: one reading of a chunk serves so many */
+    INFER__ATT_PAIRS = 64,              /* maximum pairs of a tile, which share one read of a chunk */
     INFER__ATT_FLOATS = 8 * 1024,       /* and values of their queries: 32 KiB */
-    INFER__ATT_PARTS = 16 * 1024        /* floats for parts that wait to be merged, of each worker, at most */
+    INFER__ATT_PARTS = 16 * 1024        /* maximum floats per worker for parts to be merged */
 };
 
-/* Where things lie on a worker's scratch, in floats; rows are padded so that vectors and blocks may run past dim. */
+/* The layout of a worker's scratch, in floats; rows are padded so that vectors and blocks may exceed dim. */
 typedef struct infer__attention_plan {
     int32_t dim_k, dim_v; /* padded */
     int32_t pairs;
@@ -93,7 +93,7 @@ static float infer__alibi_slope(float max_bias, int32_t n_head, int32_t h) {
     return (float)pow(2.0, -(double)max_bias / 2 / n * (2 * (h - n) + 1));
 }
 
-/* What a row sees: positions, or where some were chosen, which it gives, places in that list. */
+/* What a row attends to: positions, or indices of the returned list of chosen positions. */
 static const int32_t *infer__attention_sees(const infer__pass *p, const infer__attention_args *a, int32_t row,
                                             int32_t kv_head, int32_t *lo, int32_t *hi) {
     const int32_t *list;
@@ -115,21 +115,21 @@ static float infer__row_scale(const infer__attention_args *a, int32_t pos) {
 
 /* ---- one tile ------------------------------------------------------------------------------------------- */
 
-/* Ask for a head's page before it is needed: it lies anywhere, so the CPU cannot guess. */
+/* Prefetch a head's page: pages are scattered, so the CPU cannot predict its address. */
 static void infer__attention_ahead(const uint8_t *p, uint64_t bytes) {
     uint64_t i;
     for (i = 0; i < bytes; i += 64) INFER__PREFETCH_FAR(p + i);
 }
 
-/* A chunk's pages of keys or values: where they lie, and as float32 (the same place for F32, else scratch), which is
- * [dim][16] for keys, [16][stride] for values. */
+/* A chunk's pages of keys or values: as stored, and as float32 (in place for F32, else on scratch): [dim][16] for keys,
+ * [16][stride] for values. */
 typedef struct infer__attention_pages {
     const uint8_t *stored[INFER__CHUNK_PAGES];
     const float *floats[INFER__CHUNK_PAGES];
 } infer__attention_pages;
 
-/* An entry of a slot that has one, of dim values, for every so many positions, as float32 in column `column` of the
- * turned page `to`. spare: dim floats, rounded up to blocks. */
+/* A compressed entry of dim values, as float32 in column `column` of the transposed page `to`. spare: dim floats,
+ * rounded up to blocks. */
 static void infer__attention_entry(const infer__ctx *c, const infer__kv_reader *read, const infer__kv_buf *cache,
                                    int32_t group, int32_t every, int32_t seq, int32_t entry, int32_t dim, float *spare,
                                    float *to, int32_t column) {
@@ -138,8 +138,8 @@ static void infer__attention_entry(const infer__ctx *c, const infer__kv_reader *
     for (k = 0; k < dim; k++) to[k * INFER__PAGE + column] = spare[k];
 }
 
-/* The chosen positions of the chunk at `base`, as pages of float32 on scratch. One after the other: a page's worth of
- * neighbours is read as it is. */
+/* The chosen positions of the chunk at `base`, as pages of float32 on scratch. One by one, except that a whole page of
+ * consecutive positions is read at once. */
 static void infer__attention_gather(const infer__attention_job *job, infer__attention_block *b, int32_t base,
                                     int values, infer__attention_pages *out) {
     const infer__attention_args *a = job->a;
@@ -221,8 +221,8 @@ static void infer__attention_read(const infer__attention_job *job, infer__attent
     }
 }
 
-/* Values of a page of keys: [dim][16] to [16][stride], rows first .. last of it, and by blocks of 4 x 4 their
- * neighbours: one by one this was a third of latent attention's time. */
+/* Transpose values that are part of a page of keys: [dim][16] to [16][stride], rows first .. last rounded to blocks of
+ * 4 x 4: one by one this was a third of latent attention's time. */
 static void infer__attention_turn(float *to, int64_t stride, const float *keys, int32_t dim, int32_t first,
                                   int32_t last) {
     int32_t k = 0, j;
@@ -259,8 +259,8 @@ static void infer__attention_turn(float *to, int64_t stride, const float *keys, 
         memset(to + (int64_t)j * stride + k, 0, (size_t)(stride - k) * sizeof *to);
 }
 
-/* Values that are the front of their keys, which `pages` has as float32: each page turned, [dim][16] to [16][stride].
- * Only positions that rows see: others may hold anything. */
+/* Values that are the front of their keys, which `pages` has as float32: each page transposed, [dim][16] to
+ * [16][stride]. Only visible positions: others may be uninitialised. */
 static void infer__attention_front(const infer__attention_job *job, infer__attention_block *b, int32_t base,
                                    infer__attention_pages *pages) {
     const int32_t dim = job->a->dim_v, padded = job->plan.dim_v;
@@ -299,7 +299,7 @@ static void infer__attention_near(const infer__attention_args *a, const float *b
     for (j = INFER__MAX(from, within + 1); j <= to; j++) x[j] += bias[2 * a->reach];
 }
 
-/* Zeros before and after the scores from .. to, whose keys nobody may have written, up to whole pages. */
+/* Zero the scores outside from .. to, whose keys may be uninitialised, up to whole pages. */
 static void infer__attention_blank(int32_t from, int32_t to, float *x) {
     int32_t j;
     for (j = from / INFER__PAGE * INFER__PAGE; j < from; j++) x[j] = 0.0f;
@@ -370,7 +370,7 @@ static void infer__attention_split(const infer__attention_job *job, infer__atten
     for (base = first; base <= last; base += INFER__KV_CHUNK) infer__attention_chunk(job, b, base);
 }
 
-/* Where part `split` of a pair waits: m, l, padding, y. */
+/* The stored part `split` of a pair: m, l, padding, y. */
 static float *infer__attention_part(const infer__attention_job *job, int32_t row, int32_t head, int32_t split) {
     const int64_t i = ((int64_t)row * job->a->n_head + head) * job->n_splits + split - job->split;
     INFER__ASSERT(i / job->plan.n_parts < infer__pool_threads(job->c->pool));
@@ -388,7 +388,7 @@ static float infer__attention_factor(const infer__attention_args *a, int32_t hea
     return gap > 0 ? e / (x->l * e + 1.0f) : 1.0f / (x->l + e);
 }
 
-/* y = sum * factor: the last step of a row and head, after which nothing is merged any more. */
+/* y = sum * factor: the last step of a row and head, after all parts are merged. */
 static void infer__attention_finish(const infer__attention_job *job, int32_t row, int32_t head, const float *sum,
                                     const infer__softmax *total) {
     float *y = infer__row(&job->a->y, row) + (int64_t)head * job->a->dim_v;
@@ -443,7 +443,7 @@ static void infer__attention_rows(const infer__attention_job *job, infer__attent
 
 /* ---- tasks ------------------------------------------------------------------------------------------------ */
 
-/* Tasks are taken from the last to the first: late rows see most and come first. */
+/* Tasks run from last to first: late rows have the most work and come first. */
 static void infer__attention_task(void *arg, int task, int worker) {
     const infer__attention_job *job = (const infer__attention_job *)arg;
     const infer__attention_args *a = job->a;
@@ -493,7 +493,7 @@ static void infer__attention_merge_task(void *arg, int task, int worker) {
     infer__attention_finish(job, row, head, sum, &total);
 }
 
-/* How the work is cut. It changes no bit of the result. */
+/* How the work is split. It does not change a bit of the result. */
 static void infer__attention_cut(infer__attention_job *job) {
     const infer__attention_args *a = job->a;
     const int32_t share = a->n_head / a->n_head_kv, threads = infer__pool_threads(job->c->pool);

@@ -1,8 +1,8 @@
-/* cpu_backend.c: the op vtable of the CPU: the ops that have no file of their own, memory, scratch.
+/* cpu_backend.c: the op vtable of the CPU: the ops without a file of their own, memory, scratch.
  *
  * Owns:  infer__cpu_ops.
  * Rules: rows are independent, so they are split over threads in any way; one row's sums are never split. Elementwise
- *        ops are split inside rows too. Work that takes less time than waking a thread is done by the caller.
+ *        ops are split inside rows too. Work that takes less time than waking a thread runs on the calling thread.
  * Start: infer__cpu_norm for the shape of an op, infer__cpu_ops at the end.
  */
 #include "cpu_ops.h"
@@ -65,7 +65,7 @@ static int64_t infer__cpu_scratch_len(const infer__needs *n, int32_t panel) {
     return (len + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
 }
 
-/* Ops read ctx.pass where it is; what was made of the last one is void. */
+/* Ops read ctx.pass directly; tables of the previous pass become invalid. */
 static void infer__cpu_begin(infer__ctx *c) {
     memset((void *)c->cpu->turns_of, 0, sizeof c->cpu->turns_of);
 }
@@ -135,8 +135,8 @@ static void infer__cpu_finish(infer__ctx *c) {
 
 /* ---- rows ---------------------------------------------------------------------------------------------------- */
 
-/* What every task of these ops gets; each op reads its own args. The work is cut into units (rows, or parts of rows),
- * and a task is a few of them: a unit may take 30 ns, which is what taking a task costs. */
+/* The argument of these ops' tasks; each op reads its own args. The work is split into units (rows, or parts of rows),
+ * and a task is a few of them: a unit may take 30 ns, as much as scheduling a task. */
 typedef struct infer__row_job {
     infer__ctx *c;
     const void *args;
@@ -261,7 +261,7 @@ static void infer__turns_fill(const infer__pass *p, const infer__rope_args *a, i
     }
 }
 
-/* The place of these frequencies among the kept angles, NULL when there is none. */
+/* The sine/cosine table of these frequencies, NULL when there is none. */
 static float *infer__turns_find(infer__ctx *c, const infer__rope_args *a, int *made) {
     int32_t i = 0;
     if ((int64_t)a->x.rows * a->n_rot > c->cpu->turns_len) return NULL;
@@ -274,7 +274,7 @@ static float *infer__turns_find(infer__ctx *c, const infer__rope_args *a, int *m
 
 typedef struct infer__rope_job {
     const infer__rope_args *a;
-    float *turns; /* kept angles, n_rot floats a row; NULL: every row makes its own */
+    float *turns; /* sine/cosine table, n_rot floats a row; NULL: every row computes its own */
     int made;
 } infer__rope_job;
 
@@ -309,8 +309,8 @@ static void infer__cpu_rope(infer__ctx *c, const infer__rope_args *a) {
 
 /* ---- elementwise ------------------------------------------------------------------------------------------------ */
 
-/* See infer__act_args. Where exp(m) - 1 - m would be a difference of neighbours it is the series from m^2 to m^8 / 8!,
- * whose rest is below 1e-7 of it. */
+/* See infer__act_args. Where exp(m) - 1 - m would cancel, use the series from m^2 to m^8 / 8!, whose remainder is below
+ * 1e-7 of it. */
 static float infer__xielu(float x, const float *p) {
     float m, rest;
     if (x > 0) return p[0] * x * x + p[2] * x;
@@ -325,7 +325,7 @@ static float infer__xielu(float x, const float *p) {
 /* NaN stays NaN. */
 static float infer__at_most(float x, float most) { return x > most ? most : x; }
 
-/* What is cut, added or read for several columns is made beside: y[col .. col + n - 1] of a row. */
+/* Activations with clamping, addition or broadcast, via a temporary: y[col .. col + n - 1] of a row. */
 static void infer__act_made(const infer__ctx *c, const infer__act_args *a, int32_t row, int32_t col, int32_t n) {
     enum { PIECE = 256 };
     float gate[PIECE], up[PIECE];

@@ -1,8 +1,8 @@
-/* cpu_compress.c: entries of compressed attention out of the rows of several positions, on the CPU.
+/* cpu_compress.c: compressed attention: making an entry from the rows of several positions, on the CPU.
  *
- * Owns:  the compress op, and rows_store, which writes what it reads: see infer__compress_args.
- * Rules: an entry is made when its last position is evaluated, of rows in the cache alone, by one task, position after
- *        position: so its bits do not depend on where passes are cut. It is stored as values are.
+ * Owns:  the compress op, and rows_store, which writes its input: see infer__compress_args.
+ * Rules: an entry is made when its last position is evaluated, only from rows in the cache, by one task, position by
+ *        position: so its bits do not depend on where passes are split. It is stored like values.
  */
 #include "cpu_ops.h"
 
@@ -15,8 +15,8 @@ static float *infer__compress_row(const infer__pass *p, const infer__kv_buf *row
     return (float *)rows->buf.host + ((int64_t)page * INFER__PAGE + pos % INFER__PAGE) * width;
 }
 
-/* The row of position at, whose place among `every` is given, becomes part of the largest scores, or of the sums of
- * weights and weighted values. half: 1 = its second half, with overlap. place_row: room for a row of places. */
+/* Add the row of position `at` to the maxima of scores, or to the sums of weights and weighted values. half: 1 = its
+ * second half, with overlap. place_row: scratch for a row of position scores. */
 static void infer__compress_take(const infer__compress_args *a, const float *x, int32_t at, int half, int sums,
                                  float *most, float *sum, float *y, float *place_row) {
     const int32_t dim = a->dim, wide = dim * (1 + a->overlap);

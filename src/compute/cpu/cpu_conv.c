@@ -1,8 +1,8 @@
 /* cpu_conv.c: short causal convolutions of each column, with the rows before a pass in a state, on the CPU.
  *
- * Rules: a task has some columns and walks all rows; what the last rows gave lies in a ring, the weights lie tap
- *        by tap. A sum is made in the order of taps, without fused multiply-add, so that a result depends on nothing
- *        but its own rows: neither on the level, nor on where passes are cut.
+ * Rules: a task has some columns and iterates over all rows; the last rows are kept in a ring, the weights are stored
+ *        tap by tap. Sums are in the order of taps, without fused multiply-add, so that a result depends only on its
+ *        own rows: neither on the level, nor on where passes are split.
  */
 #include "cpu_exp.h"
 

@@ -1,10 +1,10 @@
 /* cpu_delta.c: gated delta rule (infer__delta_args) on the CPU.
  *
  * Owns:  the recurrence, one body for every instruction set, and its split into tasks.
- * Rules: a task is a head, and walks all rows of a sequence one after the other: a row's result depends on nothing but
- *        its own and earlier rows, so it does not matter where passes are cut. A few rows are prepared together; then
- *        each block of INFER__LANES values steps through them while its part of the state is near. A state's values lie
- *        in lanes along the head, so that sums over n need none across lanes.
+ * Rules: a task is a head, and steps through all rows of a sequence in order: a row's result depends only on itself and
+ *        earlier rows, so it does not matter where passes are split. A few rows are prepared together; then each block
+ *        of INFER__LANES values steps through them while its part of the state is in the cache. Lanes run along the
+ *        head, so that sums over n need no sums across lanes.
  * Start: infer__cpu_delta.
  */
 #include "cpu_exp.h"
@@ -97,7 +97,7 @@ typedef struct infer__delta_job {
     int32_t lanes, together; /* rows that are prepared at a time */
 } infer__delta_job;
 
-/* y = x / its length * scale, as transformers has it: the epsilon is added to the square. */
+/* y = x / |x| * scale, as in transformers: the epsilon is added to the square. */
 static void infer__delta_unit(const float *x, int32_t n, float eps, float scale, float *y) {
     double sum = 0;
     int32_t i;

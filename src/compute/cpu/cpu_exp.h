@@ -1,7 +1,7 @@
 /* cpu_exp.h: exp and tanh of 16 floats, for every instruction set.
  *
  * Owns:  infer__exp_minus_L and infer__tanh_L (L = scalar, avx2, avx512, neon), the operations that INFER__DEFINE_EXP
- *        of cpu_math.h wants of a set, and what softmax takes beyond the infer__v16_* of cpu_ops.h: vmax, vpick (a < b
+ *        of cpu_math.h needs of a set, and what softmax needs beyond the infer__v16_* of cpu_ops.h: vmax, vpick (a < b
  *        ? x : y), vtop (the largest lane).
  * Rules: exp(-0) is 1, |x| from 88 on gives 0, both exactly; NaN stays NaN. The levels compute the same operations and
  *        differ by fused multiply-add only. Relative errors measured: exp 8.3e-8, tanh 1.5e-7.

@@ -5,20 +5,20 @@
  *        after the other, up to 6 pairs by 4 vectors in registers at once (24 accumulators of the 32 of AVX-512: 10
  *        loads for 24 multiplications). Weighted values: 16 dimensions are the lanes, positions are added one after the
  *        other, in the same tiles. So neither has sums across lanes, and the bits of a pair do not depend on the tile.
- * Invariant: a pair's bits depend on its own query, positions and cache only. Nothing of a masked position is touched:
- *        it may be memory that was never written.
+ * Invariant: a pair's bits depend only on its own query, positions and cache. Masked positions are never read: their
+ *        memory may be uninitialised.
  * Start: INFER__DEFINE_FLASH.
  */
 #include "cpu_exp.h"
 
 enum { INFER__CHUNK_PAGES = INFER__KV_CHUNK / INFER__PAGE };
-#define INFER__MASKED (-1e30f) /* the score of a position that is not seen, and the largest of none */
+#define INFER__MASKED (-1e30f) /* score of a masked position; initial running maximum */
 
-/* The online softmax of a pair so far (arXiv 1805.02867): m the largest score, l the sum of exp(score - m); its sum of
- * exp(score - m) * value lies elsewhere. l is 0 before the first score. */
+/* The online softmax of a pair so far (arXiv 1805.02867): m the largest score, l the sum of exp(score - m); the sum of
+ * exp(score - m) * value is stored elsewhere. l is 0 before the first score. */
 typedef struct infer__softmax { float m, l; } infer__softmax;
 
-/* What happens to a pair's scores in one chunk, before exp. */
+/* Scaling and masking of a pair's scores in one chunk, before exp. */
 typedef struct infer__score_args {
     int32_t from, to;   /* positions of the chunk that the pair sees, 0..INFER__KV_CHUNK-1 */
     float softcap;      /* 0 = none */
@@ -34,13 +34,13 @@ typedef struct infer__flash {
      * k[page] being [dim][INFER__PAGE] */
     void (*scores)(float *s, const float *const *k, int32_t first, int32_t last, const float *q, int32_t stride,
                    int32_t n, int32_t dim);
-    /* Scores of a pair become exp(score - m), 0 where masked; m, l and the n values of y follow. */
+    /* Replace a pair's scores by exp(score - m), 0 where masked; update m, l and the n values of y. */
     void (*softmax)(float *s, const infer__score_args *a, infer__softmax *x, float *y, int32_t n);
     /* y[i] += sum over positions from..to of p[i * INFER__KV_CHUNK + j] * value j, in that order; v[page] is
      * [INFER__PAGE][stride], and so far apart are the n rows of y; stride is a multiple of INFER__LANES */
     void (*values)(float *y, const float *const *v, int32_t from, int32_t to, const float *p, int32_t stride,
                    int32_t n);
-    /* x and y of n values take in those of a later part of the positions. */
+    /* merge a later part of the positions into x and y (n values) */
     void (*merge)(float *y, infer__softmax *x, const float *part, infer__softmax part_x, int32_t n);
 } infer__flash;
 
@@ -337,6 +337,6 @@ static const infer__flash infer__flash_rows[] = {
 
 static const infer__flash *infer__flash_find(uint32_t cpu) {
     const infer__flash *row = infer__flash_rows;
-    while (row->need & ~cpu) row++; /* the last row needs nothing */
+    while (row->need & ~cpu) row++; /* the last row has no requirements */
     return row;
 }

@@ -1,11 +1,11 @@
-/* cpu_flash_direct.c: scores and weighted values of up to four pairs, from a cache of a narrow type where it lies.
+/* cpu_flash_direct.c: scores and weighted values of up to four pairs, read directly from a cache of a narrow type.
  *
- * Owns:  infer__kv_direct, by type, for AVX-512; other sets have none and go by way of float32 pages (cpu_flash.c).
- * Why:   generation has a row at a time: the pairs that share a reading are the heads of a group, and writing a page as
- *        float32 and reading it back takes about as long as multiplying it. One row of Llama-3.2-1B (32
- *        heads of 64, 8 of K/V) over 512 positions in the second-level cache, one thread of a Zen 5: 49 to 34
- *        microseconds with F16, 56 to 37 with Q8_0 and Q4_0.
- * Invariant: the same multiplications and additions, in the same order, as by way of float32: the same bits.
+ * Owns:  infer__kv_direct, by type, for AVX-512; other sets have none and use float32 pages (cpu_flash.c).
+ * Why:   generation has one row at a time: the pairs that share a page are the heads of a group, and writing the page
+ *        as float32 and reading it back takes about as long as multiplying it. One row of Llama-3.2-1B (32 heads of 64,
+ *        8 of K/V) over 512 positions in the L2 cache, one thread of a Zen 5: 49 to 34 microseconds with F16,
+ *        56 to 37 with Q8_0 and Q4_0.
+ * Invariant: the same multiplications and additions, in the same order, as with float32 pages: the same bits.
  * Start: INFER__DEFINE_DIRECT.
  */
 #include "cpu_exp.h"
@@ -184,7 +184,7 @@ INFER__DEFINE_DIRECT(Q8_0, 68)
 INFER__DEFINE_DIRECT(Q4_0, 36)
 
 static const infer__kv_direct infer__kv_direct_avx512[INFER__KV_TYPES] = {
-    {NULL, NULL}, {NULL, NULL}, /* F32 lies as float32 already */
+    {NULL, NULL}, {NULL, NULL}, /* F32 is read in place anyway */
     {infer__direct_scores_F16, infer__direct_values_F16},
     {infer__direct_scores_BF16, infer__direct_values_BF16},
     {infer__direct_scores_Q8_0, infer__direct_values_Q8_0},

@@ -1,11 +1,11 @@
-/* cpu_index.c: which positions attention reads: scores of keys, and the best of them, on the CPU.
+/* cpu_index.c: choosing the positions that attention reads: scores of keys, and the best of them, on the CPU.
  *
  * Owns:  the index op: see infer__index_args.
  * How:   a few rows at a time: scores, in tasks of INFER__KV_SPLIT positions, as numbers without sign of the same order
- *        ("ranks"); then of each row and set the rank of the last one that is taken, byte by byte from the highest, and
- *        the list. Keys are read as attention reads them (infer__flash), heads are added in their order.
- * Rules: what a row gets depends on its own query and positions only. A row that sees no more than it may choose, or
- *        one without queries, has no scores: it gets all of them.
+ *        ("ranks"); then, for each row and set, the rank of the last chosen one (radix selection, highest byte first),
+ *        and the list. Keys are read as attention reads them (infer__flash), heads are added in their order.
+ * Rules: a row's list depends only on its own query and positions. A row that sees no more positions than it may
+ *        choose, or has no query, gets all of them without scores.
  */
 #include "cpu_ops.h"
 
@@ -27,7 +27,7 @@ typedef struct infer__index_job {
     int32_t row, rows, splits; /* the first of these rows, and how many; tasks for each INFER__INDEX_ROWS of them */
 } infer__index_job;
 
-/* In the order of the numbers; 0 for what is none. -0 is 0. */
+/* An unsigned number with the same order; 0 for NaN. -0 is 0. */
 INFER__INLINE uint32_t infer__index_rank(float x) {
     const uint32_t bits = infer__f32_bits(x) & (0u - (uint32_t)(infer__f32_bits(x) != 0x80000000u));
     return (bits ^ ((0u - (bits >> 31)) | 0x80000000u)) & ~infer__not_number(x);
@@ -134,7 +134,7 @@ static void infer__index_pool(const infer__index_args *a, uint32_t *x, int32_t p
     }
 }
 
-/* The least rank of n that is among the `top` largest, and how many of those equal to it are. */
+/* The smallest of the `top` largest ranks of n, and how many equal to it are among them. */
 static uint32_t infer__index_least(const uint32_t *x, int32_t n, int32_t top, int32_t *equal) {
     uint32_t least = 0, mask = 0;
     int32_t shift, i, d;

@@ -1,15 +1,15 @@
 /* cpu_kernels.c: KERNELS: the float kernels, one row per level, best first.
  *
  * Owns:  the wrappers that give each body of cpu_ops.h its instruction set.
- * Rules: no sums of its own but for infer__dots_4x4_avx512, which computes what 16 single dots compute, bit by bit. The
- *        order in which a tile is walked changes no bit: every element of it is a whole dot product.
+ * Rules: no sums of its own except infer__dots_4x4_avx512, which gives the bits of 16 single dots. The order within a
+ *        tile does not matter: every element of it is a whole dot product.
  * Start: INFER__DEFINE_KERNELS, then infer__kernel_rows.
  */
 #include "cpu_ops.h"
 
 /* ---- more than four dots at once ------------------------------------------------------------------- */
 
-/* As many rows of w as can be done at once by four of x; returns how many were done. */
+/* Multiply as many rows of w at once as the level can with four of x; returns the number of rows. */
 INFER__INLINE int32_t infer__wide_none(const float *w, int64_t sw, int32_t n_w, const float *x, int64_t sx, int64_t k,
                                        float *y, int64_t sy) {
     (void)w; (void)sw; (void)n_w; (void)x; (void)sx; (void)k; (void)y; (void)sy;
@@ -73,7 +73,7 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
 
 /* Columns of R rows of y with weights of kind K, `size` bytes each, from column `at` of w on: blocks of 16 columns,
  * [k][16] each.
- * What is loaded of w serves all rows. With a shift, at % 16, the columns of a block are in two. */
+ * Each load of w serves all rows. With a shift, at % 16, the columns of a block span two. */
 #define INFER__DEFINE_MIX_ROWS(L, K, size, R)                                                                          \
     INFER__ON_##L static void infer__mix_##K##_##R##_##L(float *y, int64_t sy, const uint8_t *w, int64_t at,           \
                                                          const float *a, int64_t sa, int32_t k, float scale,           \
@@ -217,7 +217,7 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
 
 /* ---- the wrappers ------------------------------------------------------------------------------------- */
 
-/* Four rows of x stay in the nearest cache while all rows of w pass by, each loaded once for the four. */
+/* Four rows of x stay in the nearest cache while all rows of w are read, each loaded once for the four. */
 #define INFER__DEFINE_KERNELS(L, WIDE)                                                                                 \
     INFER__ON_##L static void infer__tile_##L(const float *w, int64_t sw, int32_t n_w, const float *x, int64_t sx,     \
                                               int32_t n_x, int64_t k, float *y, int64_t sy) {                          \
@@ -302,6 +302,6 @@ static const infer__kernels infer__kernel_rows[] = {
 
 static const infer__kernels *infer__kernels_find(uint32_t cpu) {
     const infer__kernels *row = infer__kernel_rows;
-    while (row->need & ~cpu) row++; /* the last row needs nothing */
+    while (row->need & ~cpu) row++; /* the last row has no requirements */
     return row;
 }

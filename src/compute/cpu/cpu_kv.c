@@ -1,13 +1,13 @@
 /* cpu_kv.c: the cache of keys and values on the CPU: its layout, and reading it as float32.
  *
- * Owns:  per instruction set the functions that make float32 of a page of each type (infer__kv_reader), which attention
- *        calls; turning pages.
- * Layout: a page holds INFER__PAGE positions of one head after the other. Values lie position by position, each a row
- *        of the file type's blocks, padded to whole blocks. Keys lie turned, element by element of such a row, each
- *        for all 16 positions: [dim][16] numbers, or per block 16 scales and then 16 bytes for each byte of the block.
- *        So a key's dimension is one vector over positions, and scores need neither transposing nor sums across lanes.
- *        Only the CPU turns keys: saved sessions and devices have them position by position (infer__kv_turn).
- * Invariant: what is read is what the type's `decode` gives, bit by bit, on every instruction set.
+ * Owns:  the functions per instruction set that convert a page of each type to float32 (infer__kv_reader), called by
+ *        attention; transposing pages.
+ * Layout: a page holds INFER__PAGE positions, head by head. Values are stored position by position, each a row of the
+ *        file type's blocks, padded to whole blocks. Keys are transposed: each element of such a row for all 16
+ *        positions: [dim][16] numbers, or per block 16 scales and then 16 bytes for each byte of the block. So a key's
+ *        dimension is one vector over positions, and scores need neither transposing nor sums across lanes. Only the
+ *        CPU transposes keys: saved sessions and GPUs store them position by position (infer__kv_turn).
+ * Invariant: reading gives the bits of the type's `decode` on every instruction set.
  * Start: infer__kv_elements for the layout, INFER__DEFINE_KV for reading.
  */
 #include "cpu_exp.h"
@@ -20,7 +20,7 @@ static int32_t infer__page_of(const infer__pass *p, int32_t group, int32_t seq, 
     return page;
 }
 
-/* A row of n values as the elements that a turned page interleaves: `groups` times `heads` elements of 2 bytes (the
+/* A row of n values as the elements that a transposed page interleaves: `groups` times `heads` elements of 2 bytes (the
  * scale) and then `tail` elements of `size` bytes. */
 typedef struct infer__kv_elements { int32_t groups, heads, tail, size; } infer__kv_elements;
 
@@ -36,14 +36,14 @@ static infer__kv_elements infer__kv_elements_of(int32_t type, int32_t dim) {
     return e;
 }
 
-/* One element of each of INFER__PAGE positions: turned they lie side by side, else `row` bytes apart. */
+/* One element of each of INFER__PAGE positions: transposed they are adjacent, else `row` bytes apart. */
 INFER__INLINE void infer__kv_element(uint8_t *turned, uint8_t *row, int32_t slot, int32_t size, int to_rows) {
     turned += slot * size;
     if (to_rows) memcpy(row, turned, (size_t)size);
     else memcpy(turned, row, (size_t)size);
 }
 
-/* Copy position `slot` of a head's turned page to a row (to_rows) or the other way. */
+/* Copy position `slot` of a head's transposed page to a row (to_rows) or back. */
 static void infer__kv_turn_slot(int32_t type, int32_t dim, uint8_t *page, uint8_t *row, int32_t slot, int to_rows) {
     const infer__kv_elements e = infer__kv_elements_of(type, dim);
     int32_t g, i;
@@ -71,13 +71,13 @@ static void infer__kv_turn(int32_t type, int32_t n_head, int32_t dim, void *turn
                                 (uint8_t *)rows + ((uint64_t)h * INFER__PAGE + (uint64_t)slot) * row, slot, to_rows);
 }
 
-/* The page of a head: its keys, turned, or its values. */
+/* The page of a head: its keys, transposed, or its values. */
 static uint8_t *infer__kv_at(const infer__kv_buf *b, int32_t page, int32_t head, int32_t n_head, int32_t dim) {
     return (uint8_t *)b->buf.host + infer__kv_offset(b->type, page, head, n_head, dim);
 }
 
-/* Where an entry is of a slot that has one, of dim values, for every so many positions: in the page of the last of
- * them, which is written when it is made. */
+/* The address of a compressed entry of dim values: it is in the page of its last position, which is writable when the
+ * entry is made. */
 static uint8_t *infer__kv_entry(const infer__pass *p, const infer__kv_buf *b, int32_t group, int32_t every, int32_t seq,
                                 int32_t entry, int32_t dim) {
     const int32_t rows = infer__page_rows(every), page = infer__page_of(p, group, seq, (entry + 1) * every - 1);
@@ -257,14 +257,15 @@ static void infer__halves_neon(uint8_t *out, const float *x, int32_t n) {
 }
 #endif
 
-/* One head's page as float32. keys: the whole turned page to [dim rounded up to blocks][16]. values: positions from..to
- * to rows `stride` apart, zeros behind dim up to a multiple of INFER__LANES, for blocks of INFER__KV_BLOCK. */
+/* One head's page as float32. keys: the whole transposed page to [dim rounded up to blocks][16]. values: positions
+ * from..to to rows `stride` apart, zero-padded after dim to a multiple of INFER__LANES, for blocks of
+ * INFER__KV_BLOCK. */
 typedef struct infer__kv_reader {
     void (*keys)(float *out, const uint8_t *page, int32_t dim);
     void (*values)(float *out, const uint8_t *page, int32_t dim, int32_t stride, int32_t from, int32_t to);
 } infer__kv_reader;
 
-/* Plain types: LOAD makes 16 floats of 16 values of SIZE bytes. Keys of F32 are used where they lie. */
+/* Plain types: LOAD makes 16 floats of 16 values of SIZE bytes. Keys of F32 are used in place. */
 #define INFER__DEFINE_KV_KEYS(L, name, SIZE, LOAD)                                                                     \
     INFER__ON_##L static void infer__keys_##name##_##L(float *out, const uint8_t *page, int32_t dim) {                 \
         int32_t i;                                                                                                     \
@@ -288,7 +289,7 @@ typedef struct infer__kv_reader {
         }                                                                                                              \
     }
 
-/* Blocks. Turned: 16 scales, then 16 bytes for each byte of the block; b is the bytes, d the scales as a vector. */
+/* Blocks. Transposed: 16 scales, then 16 bytes for each byte of the block; b is the bytes, d the scales as a vector. */
 #define INFER__DEFINE_KV(L)                                                                                            \
     INFER__ON_##L INFER__INLINE infer__v16_##L infer__floats16_##L(const uint8_t *p) {                                 \
         return infer__load_##L((const float *)(const void *)p);                                                        \

@@ -1,12 +1,12 @@
 /* cpu_kv_store.c: writing keys and values into the cache, on the CPU.
  *
  * Owns:  the kv_store op. The layout is cpu_kv.c's.
- * Rules: what is stored is what the type's `encode` gives: halves round to nearest even, blocks as in files.
+ * Rules: stored values are those of the type's `encode`: halves round to nearest even, blocks as in files.
  * Start: infer__kv_store_task.
  */
 #include "cpu_ops.h"
 
-enum { INFER__KV_ROWS = 64 }; /* of a task: most pages are then written by one thread, no cache line goes to and fro */
+enum { INFER__KV_ROWS = 64 }; /* of a task: then most pages are written by one thread, without sharing cache lines */
 
 /* A row of n values as it is stored; the last block is filled up with zeros. */
 static void infer__kv_encode(const infer__flash *f, int32_t type, const float *x, int32_t n, uint8_t *row) {

@@ -1,11 +1,11 @@
 /* cpu_math.h: exp and tanh for any width of vector; the normal distribution and the activations, for one float.
  *
- * Owns:  the arithmetic of these functions on the CPU, the same at every level: INFER__DEFINE_EXP makes exp and tanh
- *        out of a set's operations, here for one float (set f32), in cpu_exp.h for 16.
+ * Owns:  the arithmetic of these functions on the CPU, the same at every level: INFER__DEFINE_EXP builds exp and tanh
+ *        from a set's operations, here for one float (set f32), in cpu_exp.h for 16.
  * Rules: of one float: no branches, no comparisons of floats, no conversions from float to integer: then a loop over
  *        INFER__LANES values becomes packed code at -O2 (a C library's expf does not: 0.2 G values/s against 4 with
  *        AVX-512), the levels differ by fused multiply-add only, and -ffast-math has nothing to assume away.
- *        exp is taken of -|x| only: it cannot overflow, and what it is used in is symmetric, or never above 0.
+ *        exp is computed for -|x| only: it cannot overflow, and its uses are symmetric or have arguments below 0.
  * Start: INFER__DEFINE_EXP.
  */
 #ifndef INFER__CPU_MATH_H

@@ -1,10 +1,10 @@
-/* cpu_matmul.c: y = W x on the CPU, for every storage type: which path a weight takes, and how it is cut into tasks.
+/* cpu_matmul.c: y = W x on the CPU, for every storage type: the choice of a weight's path, and splitting it into tasks.
  *
  * Owns:  the matmul op. docs/matmul.md explains what happens below it.
  * How:   a task is some rows of one weight, with all rows of x. A weight is multiplied by integer products
  *        (cpu_int8.c), by float tiles (cpu_float.c) or, when results are to be exact and for types that have neither,
- *        decoded into the worker's scratch and multiplied by the definition. What the first two need of x is made once
- *        for all weights that share it; those weights are one list of tasks, so there is one barrier.
+ *        decoded into the worker's scratch and multiplied by the definition. For the first two, x is converted once for
+ *        all weights that share it; those weights form one list of tasks, so there is one barrier.
  * Invariant: an element of y does not depend on the batch, the threads or the tasks.
  * Start: infer__matmul_task.
  */
@@ -77,8 +77,8 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     infer__low_columns(job->c, a->low, j, 0, a->x.rows, r, n);
 }
 
-/* Choose the path of a weight, its tasks of at most `rows` rows, and make what it needs of x unless `made` says that
- * there is such already. */
+/* Choose the path of a weight and its tasks of at most `rows` rows, and convert x for it unless `made` says that this
+ * has been done. */
 static void infer__matmul_plan(infer__ctx *c, const infer__weight *w, const infer__tensor *x, int64_t rows, int made[3],
                                infer__matmul_part *part) {
     int32_t least = 4, most = infer__tile_rows(w->cols);

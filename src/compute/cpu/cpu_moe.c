@@ -1,12 +1,13 @@
-/* cpu_moe.c: mixtures of experts on the CPU: the router's choice, and matrices of which every row of x uses a few.
+/* cpu_moe.c: mixtures of experts on the CPU: the router's choice, and products of each row of x with its experts'
+ * matrices.
  *
  * Owns:  moe_route, moe_matmul and moe_bias.
  * How:   a task of moe_matmul is a few rows of every expert's matrix. It sorts the (token, choice) pairs by expert, so
- *        that an expert's rows are decoded once for all tokens that chose it and not at all when none did, keeps the
- *        result of every pair, and then writes them out or adds them up in the order of choices.
+ *        that an expert's rows are decoded once for all tokens that chose it, or not at all, keeps the result of every
+ *        pair, and then writes the results or adds them up in the order of choices.
  *        Quantised experts go through the integer products (cpu_int8.c), F32, F16 and BF16 ones through the float
- *        tiles (cpu_float.c), which take the columns of an expert side by side: all are copied so before. The results
- *        of both go straight to y.
+ *        tiles (cpu_float.c), which need the columns of an expert side by side: they are gathered first. The results of
+ *        both go directly to y.
  * Invariant: a token's result depends neither on the other tokens nor on the tasks: its experts are added in the order
  *        of choices, by integer products and float tiles in ascending order of experts. Experts are chosen by the
  *        largest score, the lower index first among equals.
@@ -105,7 +106,7 @@ static void infer__router_choose(const infer__moe_route_args *a, const float *x,
         best = -1;
         for (i = 0; i < r->n_expert; i++) /* chosen ones are -1; x, since equal x could round to unequal p */
             if (p[i] >= 0.0f && (best < 0 || value[i] > value[best])) best = i;
-        if (best < 0) best = j; /* scores that are not numbers: any expert, and a weight that shows it */
+        if (best < 0) best = j; /* all scores are NaN: any expert, with a NaN weight */
         memcpy(&ids[j], &best, sizeof best);
         weights[j] = p[best];
         p[best] = -1.0f;
@@ -254,8 +255,8 @@ static void infer__moe_put(const infer__moe_job *job, int32_t pair, int32_t r, i
     else memcpy(infer__row(&a->y, pair) + r, y, (size_t)n * sizeof *y);
 }
 
-/* The same by integer products, rows first .. end-1 of every expert: those of one expert after the other, so that its
- * columns of x stay in the cache for all of them, and what comes next is known. */
+/* The same by integer products, rows first .. end-1 of every expert: expert by expert, so that its columns of x stay in
+ * the cache, and the next rows can be prefetched. */
 static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t first, int32_t end, int32_t t, int32_t n_tokens,
                                    infer__int8_scratch *s) {
     const infer__moe_matmul_args *a = job->a;
@@ -300,7 +301,7 @@ static void infer__moe_int8_task(void *arg, int task, int worker) {
         infer__moe_int8_tokens(job, first, end, t, INFER__MIN(job->tokens, tokens - t), s);
 }
 
-/* Rows of a task: of up to `most`, whole blocks, so many that the threads end at the same time. */
+/* Rows per task: whole blocks, at most `most`, chosen so that the threads finish at the same time. */
 static int32_t infer__moe_int8_step(const infer__ctx *c, int32_t rows, int32_t most) {
     const int32_t threads = infer__pool_threads(c->pool);
     int32_t step = INFER__MAX(most / INFER__INT8_ROWS * INFER__INT8_ROWS, INFER__INT8_ROWS), best = step;

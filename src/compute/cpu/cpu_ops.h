@@ -28,17 +28,17 @@
 #define INFER__ON_avx2 INFER__TARGET("avx2,fma,f16c")
 #define INFER__ON_avx512 INFER__TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 
-/* Scratch of a context's layers on the CPU; made by prepare. */
+/* Scratch of a context's CPU layers; allocated by prepare. */
 struct infer__x8;
 struct infer__cpu_run {
     float *scratch;        /* workers x scratch_len floats */
     int64_t scratch_len;
     int32_t panel;         /* columns of an integer product whose sums a worker holds */
-    struct infer__x8 *x8;  /* a matrix product's input, rounded to 8 bits */
+    struct infer__x8 *x8;  /* a matrix product's input, quantised to 8 bits */
     uint64_t x8_len;       /* its chunks of INFER__CHUNK values */
-    uint8_t *float_x;      /* a matrix product's input, rounded to BF16 or in an order of its own */
+    uint8_t *float_x;      /* a matrix product's input, rounded to BF16 or reordered */
     uint64_t float_x_bytes;
-    /* Cosines and sines of the pass: n_turns sets of turns_len floats, each made when an op first asks for the
+    /* Sine/cosine tables of the pass: n_turns sets of turns_len floats, each filled when an op first needs the
      * frequencies in turns_of. */
     float *turns;
     int64_t turns_len;
@@ -240,7 +240,7 @@ INFER__INLINE void infer__scale_body(float *y, float a, int64_t n) {
 
 /* ---- activations, norms, rotation ------------------------------------------------------------------------- */
 
-/* t = act(x) for INFER__LANES values. t is an array of the caller, so that the compiler knows that it is not x. */
+/* t = act(x) for INFER__LANES values. t is the caller's array, so that the compiler knows it does not alias x. */
 INFER__INLINE void infer__act_block(float *INFER__RESTRICT t, const float *x, int32_t kind) {
     int l;
     switch (kind) {
@@ -256,7 +256,7 @@ INFER__INLINE void infer__act_block(float *INFER__RESTRICT t, const float *x, in
     case INFER__ACT_RELU:
         for (l = 0; l < INFER__LANES; l++) t[l] = infer__relu(x[l]);
         break;
-    case INFER__ACT_SIGMOID: /* which by itself makes a number of a NaN */
+    case INFER__ACT_SIGMOID: /* which alone would turn a NaN into a number */
         for (l = 0; l < INFER__LANES; l++) t[l] = infer__choose(infer__not_number(x[l]), x[l], infer__sigmoid(x[l]));
         break;
     case INFER__ACT_TANH:
@@ -290,8 +290,8 @@ INFER__INLINE void infer__act_body(float *y, const float *x, const float *up, in
     memcpy(y + i, t, (size_t)(n - i) * sizeof *t);
 }
 
-/* x = cap * tanh(x * scale / cap). The last values take the same code as the others, so that a value's bits do not
- * depend on where it lies. */
+/* x = cap * tanh(x * scale / cap). The tail uses the same code, so that a value's bits do not depend on its
+ * position. */
 INFER__INLINE void infer__softcap_body(float *x, float scale, float cap, int64_t n) {
     float part[INFER__LANES] = {0}, *p;
     int64_t i;
@@ -320,7 +320,7 @@ INFER__INLINE void infer__norm_body(float *y, const float *x, float mean, float 
     for (; i < n; i++) y[i] = (x[i] - mean) * inv * (w ? w[i] : 1.0f) + (b ? b[i] : 0.0f);
 }
 
-/* Turns the pairs (x[2i], x[2i + 1]), or (x[i], x[i + half]) when `halves`, i < half. */
+/* Rotate the pairs (x[2i], x[2i + 1]), or (x[i], x[i + half]) when `halves`, i < half. */
 INFER__INLINE void infer__rotate_body(float *x, const float *cosine, const float *sine, int32_t half, int halves) {
     float u[INFER__LANES], v[INFER__LANES], a[INFER__LANES], b[INFER__LANES];
     int32_t step = halves ? 1 : 2, other = halves ? half : 1, i;

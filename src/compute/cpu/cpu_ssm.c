@@ -1,17 +1,17 @@
 /* cpu_ssm.c: selective state spaces (infer__ssm_args) on the CPU.
  *
  * Owns:  the recurrence, one body for every instruction set, and its split into tasks.
- * Rules: a task has units (heads, or blocks of INFER__LANES heads of one value) and walks all rows of a sequence, so
- *        that a unit's state stays near. Rows are stepped one after the other: a row's result depends on nothing but
- *        its own and earlier rows, so it does not matter where passes are cut. A state's values lie in lanes along the
- *        head, so that the sum over n needs none across lanes.
+ * Rules: a task has units (heads, or blocks of INFER__LANES heads of one value) and steps through all rows of a
+ *        sequence, so that a unit's state stays in the cache. Rows are processed in order: a row's result depends only
+ *        on itself and earlier rows, so it does not matter where passes are split. Lanes run along the head, so that
+ *        the sum over n needs no sums across lanes.
  * Start: infer__cpu_ssm.
  */
 #include "cpu_exp.h"
 
 /* ---- one value --------------------------------------------------------------------------------------------------- */
 
-/* log(1 + exp x) without a library's calls: max(x, 0) + log(1 + e), e = exp(-|x|), where log(1 + e) is
+/* log(1 + exp x) without library calls: max(x, 0) + log(1 + e), e = exp(-|x|), where log(1 + e) is
  * 2 atanh(e / (2 + e)), whose series ends below 1e-8 of it. NaN stays NaN. */
 INFER__INLINE float infer__ssm_softplus(float x) {
     const float e = infer__exp_minus_f32(x), s = e / (2.0f + e), z = s * s;
@@ -216,7 +216,7 @@ static void infer__ssm_task(void *arg, int task, int worker) {
     const infer__pass *p = &job->c->pass;
     const int64_t unit = (int64_t)a->state * job->lanes, cell = unit * job->units;
     const int32_t first = task * job->of_task, end = INFER__MIN(first + job->of_task, job->units);
-    const int32_t together = a->own_a ? INFER__SSM_TOGETHER : 1; /* read what lies side by side in a row */
+    const int32_t together = a->own_a ? INFER__SSM_TOGETHER : 1; /* adjacent in a row: read them together */
     int32_t u0, u, row, n, t;
     (void)worker;
     for (u0 = first; u0 < end; u0 += together)

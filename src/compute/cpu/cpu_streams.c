@@ -1,14 +1,14 @@
 /* cpu_streams.c: several residual streams, and the sparse activation that comes with them (Gemma 3n), on the CPU; sums
  * of earlier states of the stream (Kimi K3); hyper-connections.
  *
- * Rules: a row's result depends on nothing but its own row: rows are split over threads in any way. Sums over streams
- *        go in their order.
+ * Rules: a row's result depends only on its own row, so rows may be split over threads in any way. Sums over streams
+ *        are in their order.
  */
 #include "cpu_ops.h"
 
 typedef struct infer__streams_job { infer__ctx *c; const infer__streams_args *a; } infer__streams_job;
 
-/* Row r of stream i: of x, or of those behind it. */
+/* Row r of stream i: of x, or of those after it. */
 static float *infer__stream_row(const infer__streams_args *a, int32_t i, int32_t r) {
     return i == 0 ? infer__row(&a->x, r) : infer__row(&a->rest, (i - 1) * a->x.rows + r);
 }
@@ -48,7 +48,7 @@ static void infer__streams_correct(const infer__streams_job *job, int32_t r, flo
     }
 }
 
-/* The others become as long as x. The least mean square that is divided by is the published code's. */
+/* Scale the others to the length of x. The lower limit of the mean square is the published code's. */
 static void infer__streams_match(const infer__streams_job *job, int32_t r) {
     const infer__streams_args *a = job->a;
     const infer__kernels *k = job->c->kernels;
@@ -116,7 +116,7 @@ static void infer__streams_balance(float *m, int32_t n, int32_t rounds, float cu
     }
 }
 
-/* What a matrix gave becomes weights, and base their sum. scratch: numbers of the two vectors. */
+/* Turn a matrix's results into weights, and base into the weighted sum. scratch: the two vectors. */
 static void infer__streams_join(const infer__streams_job *job, int32_t r, float *scratch) {
     const infer__streams_args *a = job->a;
     const int32_t n = a->n, cols = a->x.cols, more = a->coef.cols > n, mixed = a->coef.cols > 2 * n;

@@ -1,7 +1,6 @@
-/* cpu_top.c: the k largest values of rows, on the CPU: what `top` of a device is compared with, and how much scratch a
- * device needs for it.
+/* cpu_top.c: the k largest values of rows, on the CPU: the reference for a GPU's `top`, and its scratch size.
  *
- * Rules: plain: nobody samples through it. Sampling on the CPU reads the logits where they lie (sampler.c).
+ * Rules: simple code: sampling does not use it, since on the CPU the sampler reads the logits in place (sampler.c).
  * Start: infer__cpu_top.
  */
 #include "../backend.h"

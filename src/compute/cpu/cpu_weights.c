@@ -1,4 +1,4 @@
-/* cpu_weights.c: what the CPU's ops share: weights as float32, the workers' scratch, how work goes to the pool, angles.
+/* cpu_weights.c: shared by the CPU's ops: weights as float32, the workers' scratch, running tasks on the pool, angles.
  *
  * Owns:  infer__cpu_run, infer__cpu_scratch, infer__weight_rows, infer__weight_values, infer__turn.
  */
@@ -6,13 +6,13 @@
 
 enum {
     INFER__TILE_ROWS = 32,          /* rows of a weight that are decoded at once, at most */
-    INFER__TILE_FLOATS = 64 * 1024, /* and their values: 256 KiB stay in the second-level cache */
+    INFER__TILE_FLOATS = 64 * 1024, /* and their values: 256 KiB stay in the L2 cache */
     INFER__TASK_ROWS = 512,         /* rows of a task at most, */
-    INFER__TASK_BYTES = 256 * 1024, /* and their bytes when memory sets the pace: a busy core delays no more */
+    INFER__TASK_BYTES = 256 * 1024, /* and their bytes when memory is the limit: bounds the delay by a busy core */
     INFER__SMALL_WORK = 32 * 1024   /* multiplications that are done before another thread has woken up */
 };
 
-/* Run the tasks on the pool, or here when the work (about one multiplication each) is not worth it. */
+/* Run the tasks on the pool, or inline when there is too little work (counted in multiplications). */
 static void infer__cpu_run(infer__ctx *c, int n_tasks, int64_t work, infer__task_fn fn, void *arg) {
     infer__parallel(work < INFER__SMALL_WORK ? NULL : c->pool, n_tasks, fn, arg);
 }
@@ -22,7 +22,7 @@ static float *infer__cpu_scratch(const infer__ctx *c, int worker) {
 }
 
 /* Cosine and sine of pair i at position `at`, times the scale, to to[i] and to[n_rot / 2 + i]. In double: at * freq may
- * be thousands of turns. */
+ * be thousands of revolutions. */
 static void infer__turn(const infer__rope_args *a, int32_t i, int32_t at, int extended, float *to) {
     const int32_t half = a->n_rot / 2;
     const double angle = (double)at * (double)((const float *)a->freq->host)[extended ? half + i : i];
@@ -36,7 +36,7 @@ static int32_t infer__tile_rows(int32_t cols) {
     return rows < 4 ? 4 : INFER__MIN(rows, INFER__TILE_ROWS);
 }
 
-/* Rows of a task whose time is that of reading them. */
+/* Rows per task when memory bandwidth is the limit. */
 static int32_t infer__task_rows(const infer__weight *w) {
     return (int32_t)INFER__MIN(INFER__TASK_BYTES / w->row_bytes, INFER__TASK_ROWS);
 }

@@ -1,13 +1,14 @@
 /* cpu_wkv.c: RWKV's recurrences (infer__wkv_args) on the CPU.
  *
  * Rules: as in cpu_delta.c: a task is a head, a few rows are prepared together, and each block of INFER__LANES values
- *        steps through them while its part of the state is near. A row's result depends on it and earlier ones alone.
+ *        steps through them while its part of the state is in the cache. A row's result depends only on itself and
+ *        earlier rows.
  * Start: infer__cpu_wkv.
  */
 #include "cpu_exp.h"
 
 /* Rows t = 0 .. rows-1 (INFER__LANES at most) of a head: p is [rows][r, k, w, e, b, v, y][dim], dim rounded up to
- * INFER__LANES, with zeros behind. share: how much of v is in y (6) or in the bonus (7). */
+ * INFER__LANES, with zeros after. share: how much of v is in y (6) or in the bonus (7). */
 typedef struct infer__wkv_rows {
     int32_t rows, dim;
     float *p, old, share[INFER__LANES];

@@ -2,11 +2,11 @@
  * headers.
  *
  * Owns:  finding the library, the list of devices; devices, memory, programs and queues of infer__cuda_driver.
- * Rules: types and numbers are our own (source: NVIDIA's documentation of the driver API); a function that is called is
- *        a row of INFER__CU_FUNCTIONS. All state of the process is in `infer__cuda`, written behind its infer__once.
- *        Everything happens in a device's primary context, which the host's own use of CUDA shares: it is current only
- *        while a function of this file runs, in whatever thread, and what was current before is so again. After a
- *        fault of a kernel a context is of no use to anybody: the device is marked lost, and every later call says so.
+ * Rules: types and numbers are our own (source: NVIDIA's documentation of the driver API); every function used is a row
+ *        of INFER__CU_FUNCTIONS. All per-process state is in `infer__cuda`, written under its infer__once. Everything
+ *        happens in a device's primary context, which the host's own use of CUDA shares: it is current only while a
+ *        function of this file runs, in whatever thread, and the previous one is restored. After a kernel fault a
+ *        context is unusable: the device is marked as lost, and every later call reports that.
  * Start: INFER__CU_FUNCTIONS, infer__cuda_list (which devices there are), infer__cu_enter, infer__cuda_load;
  *        driver_cuda_launch.c has launches.
  */
@@ -53,7 +53,7 @@ enum {
     INFER__CU_MAX_SHARED = 8,
     INFER__CU_STREAM_NON_BLOCKING = 1, /* does not wait for the default stream, which is the host's */
     INFER__CU_EVENT_NO_TIMING = 2,
-    INFER__CU_CAPTURE_THREAD = 1, /* what other threads do meanwhile is not looked at */
+    INFER__CU_CAPTURE_THREAD = 1, /* other threads' calls do not affect the capture */
     INFER__CU_JIT_ERROR_LOG = 5,
     INFER__CU_JIT_ERROR_LOG_SIZE = 6,
     INFER__CU_INPUT_PTX = 1,
@@ -118,7 +118,7 @@ typedef struct infer__cu_config {
     CU(cuEventRecord, (infer__cu_event e, infer__cu_stream s)) \
     CU(cuEventSynchronize, (infer__cu_event e)) \
     CU(cuEventElapsedTime, (float *ms, infer__cu_event from, infer__cu_event to))
-/* Those that older drivers lack: recordings need them (CUDA 11.4), but for the first (CUDA 11.8). */
+/* Functions that older drivers lack: recordings need them (CUDA 11.4), except the first (CUDA 11.8). */
 #define INFER__CU_OPTIONAL(CU) \
     CU(cuLaunchKernelEx, (const infer__cu_config * c, infer__cu_function f, void **params, void **extra)) \
     CU(cuStreamBeginCapture_v2, (infer__cu_stream s, int mode)) \
@@ -148,14 +148,14 @@ typedef struct infer__cu_row {
     uint64_t hash; /* of all that a binary for it depends on */
 } infer__cu_row;
 
-/* All that lasts as long as the process. */
+/* Per-process state. */
 static struct infer__cuda {
     infer__once once;
     infer__cu cu;
     infer__cu_row rows[INFER__CU_MAX_DEVICES]; /* best first */
     int32_t n;
     int64_t process; /* that CUDA was started in: it does not work in a child of fork() */
-    int graphs; /* all functions for them are there */
+    int graphs; /* all functions for them exist */
     char why_not[120]; /* when n is 0 */
 } infer__cuda;
 
@@ -171,7 +171,7 @@ static const char *const INFER__CU_LIBRARIES[] = {
 #endif
 };
 
-/* NULL, or the first function that the library lacks and that is needed. */
+/* NULL, or the first required function that the library lacks. */
 static const char *infer__cu_find(void *table, void *lib) {
     infer__cu *cu = (infer__cu *)table;
     const char *missing = NULL, *old = "";
@@ -188,7 +188,7 @@ static int infer__cuda_library(struct infer__cuda *c, const char *const *names, 
     return infer__gpu_library(names, n, infer__cu_find, &c->cu, c->why_not, sizeof c->why_not);
 }
 
-/* Codes that a library may not be able to name, since it is none, or not the one that fits. */
+/* Names of codes for when the library is missing or too old to name them. */
 static const struct { int16_t code; const char *name; } INFER__CU_CODES[] = {
     {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {3, "CUDA_ERROR_NOT_INITIALIZED"}, {4, "CUDA_ERROR_DEINITIALIZED"},
     {34, "CUDA_ERROR_STUB_LIBRARY"}, {100, "CUDA_ERROR_NO_DEVICE"}, {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
@@ -212,7 +212,7 @@ static int32_t infer__cu_attribute(const infer__cu *cu, infer__cu_device d, int 
     return cu->cuDeviceGetAttribute(&value, what, d) == 0 ? value : 0;
 }
 
-/* Fill a row but for `free`. */
+/* Fill a row except for `free`. */
 static void infer__cu_describe(const infer__cu *cu, infer__cu_row *r, int version) {
     char name[80] = "", text[160];
     size_t total = 0;
@@ -268,7 +268,7 @@ static void infer__cu_insert(struct infer__cuda *c, const infer__cu_row *r) {
 /* Names that were there before get a number. */
 static void infer__cu_number(struct infer__cuda *c) {
     int32_t k, m, same;
-    for (k = c->n - 1; k > 0; k--) { /* backwards: names in front are still as they were */
+    for (k = c->n - 1; k > 0; k--) { /* backwards: earlier names are still as they were */
         char *name = c->rows[k].info.name;
         size_t len = strlen(name);
         for (same = 0, m = 0; m < k; m++) same += strcmp(c->rows[m].info.name, name) == 0;
@@ -308,7 +308,7 @@ static void infer__cuda_list(struct infer__cuda *c) {
         infer__cu_insert(c, &r);
     }
     infer__cu_number(c);
-    if (c->n == 0) infer__format(c->why_not, sizeof c->why_not, "CUDA is there, but no device");
+    if (c->n == 0) infer__format(c->why_not, sizeof c->why_not, "CUDA was found, but no device");
 }
 
 static void infer__cuda_start(void) {
@@ -328,8 +328,8 @@ static uint64_t infer__cu_free_memory(const infer__cu *cu) {
     return cu->cuMemGetInfo_v2(&free, &total) == 0 && free <= total ? free : 0;
 }
 
-/* Only a context knows what is free, and making one takes a tenth of a second and half a gigabyte of the device: a
- * device that this process does not use yet counts as free. */
+/* Free memory is known only to a context, and creating one takes 0.1 s and 0.5 GB of the device: a device that this
+ * process does not use yet counts as free. */
 static void infer__cuda_info(int32_t index, infer_device_info *out) {
     const infer__cu *cu = &infer__cuda.cu;
     const infer__cu_row *r;
@@ -378,8 +378,7 @@ static int infer__cu_fatal(infer__cu_code code) {
     return 0;
 }
 
-/* "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)": what it was for and on which device, the caller
- * knows. */
+/* "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)"; the caller adds the purpose and the device. */
 static infer_result infer__cu_failed(infer__cuda_device *d, infer_error *err, const infer__cu_try *t) {
     if (infer__cu_fatal(t->code) && infer__atomic_get(&d->lost) == 0) infer__atomic_set(&d->lost, t->code);
     return infer__error(err, t->code == INFER__CU_OUT_OF_MEMORY ? INFER_ERR_MEMORY : INFER_ERR_DEVICE,
@@ -401,13 +400,13 @@ static void infer__cu_leave(void) {
     infer__cuda.cu.cuCtxPopCurrent_v2(&before);
 }
 
-/* The same for what has to be released, whatever has happened to the context. */
+/* The same for releasing objects, whatever the state of the context. */
 static int infer__cu_enter_anyway(infer__cuda_device *d) { return infer__cuda.cu.cuCtxPushCurrent_v2(d->context) == 0; }
 static void infer__cu_leave_if(int entered) {
     if (entered) infer__cu_leave();
 }
 
-/* Leave, with the result of what was tried. */
+/* Leave the context; returns the result of the calls in between. */
 static infer_result infer__cu_end(infer__cuda_device *d, int ok, infer_error *err, const infer__cu_try *t) {
     infer_result r = ok ? INFER_OK : infer__cu_failed(d, err, t);
     infer__cu_leave();
@@ -511,7 +510,7 @@ static void infer__cu_log_open(infer__cu_log *log) {
     log->values[1] = (void *)(uintptr_t)(sizeof log->text - 1);
 }
 
-/* PTX by the driver's compiler, which keeps what it made in a cache of its own. */
+/* Compile PTX by the driver, which has its own cache. */
 static infer_result infer__cu_compile(infer__cuda_device *d, const infer__gpu_source *s, infer__cu_module *module,
                                       infer_error *err) {
     infer__cu_log log;
@@ -527,8 +526,7 @@ static infer_result infer__cu_compile(infer__cuda_device *d, const infer__gpu_so
                         (int)t.code, line);
 }
 
-/* PTX to a binary for the caller's cache, and its module; 0 when that does not work: then infer__cu_compile says
- * why. */
+/* Link PTX to a binary for the caller's cache and load it; 0 on failure: infer__cu_compile then reports the reason. */
 static int infer__cu_link_binary(const infer__gpu_source *s, infer__gpu_built *b) {
     const infer__cu *cu = &infer__cuda.cu;
     infer__cu_module module = NULL;
@@ -625,13 +623,13 @@ static void infer__cuda_unload(void *device, void *program) {
 
 enum {
     INFER__CU_STAGES = 2,
-    INFER__CU_STAGE = 8 << 20,       /* bytes of a piece that is on its way while the next one is copied together */
-    INFER__CU_STAGE_FROM = 256 << 10 /* smaller uploads go as they are: the driver copies them at once */
+    INFER__CU_STAGE = 8 << 20,       /* bytes of a staging buffer: one is sent while the other is filled */
+    INFER__CU_STAGE_FROM = 256 << 10 /* smaller uploads are not staged: the driver copies them at once */
 };
 
 typedef struct infer__cu_stage {
-    void *memory; /* that the device reads without the driver's help; NULL = not made yet */
-    infer__cu_event sent; /* recorded behind what was sent from it */
+    void *memory; /* pinned host memory; NULL = not allocated yet */
+    infer__cu_event sent; /* recorded after what was sent from it */
     int used;
 } infer__cu_stage;
 
@@ -641,8 +639,8 @@ typedef struct infer__cuda_queue {
     infer__cu_stage stages[INFER__CU_STAGES];
     int stage, no_stages; /* whose turn it is; they could not be made */
     int recording, timing;
-    infer__cu_event *events; /* two for each launch, in front of it and behind */
-    int32_t n_events, made_events, cap_events; /* recorded; made; that there is room for */
+    infer__cu_event *events; /* two for each launch, before and after it */
+    int32_t n_events, made_events, cap_events; /* recorded; made; capacity */
 } infer__cuda_queue;
 
 static infer_result infer__cuda_queue_open(void **queue, void *device, infer_error *err) {
@@ -673,7 +671,7 @@ static void infer__cu_stages_close(infer__cuda_queue *q) {
     memset(q->stages, 0, sizeof q->stages);
 }
 
-/* End a recording that nobody wants any more. */
+/* Abandon a recording. */
 static void infer__cu_recording_drop(infer__cuda_queue *q) {
     infer__cu_graph graph = NULL;
     if (q->recording && infer__cuda.cu.cuStreamEndCapture(q->stream, &graph) == 0 && graph)
@@ -697,7 +695,7 @@ static void infer__cuda_queue_close(void *queue) {
     infer__free(q->device->mem, q);
 }
 
-/* A function belongs to its program and keeps nothing: all queues share it. */
+/* A function belongs to its program and has no state: all queues share it. */
 typedef struct infer__cuda_kernel {
     infer__cu_function function;
     int32_t shared; /* bytes that a launch asks for */
@@ -742,8 +740,8 @@ static infer_result infer__cuda_shared(void *queue, void *kernel, int32_t bytes,
     return infer__cu_end(d, INFER__CU_DO(t, cuFuncSetAttribute, (k->function, INFER__CU_MAX_SHARED, bytes)), err, &t);
 }
 
-/* Without the function nothing changes. The next kernel's groups find room beside this one's only where the processors'
- * memory is divided alike for both. */
+/* Does nothing on drivers without the function. Groups of two kernels share a processor only if both use the same split
+ * of its memory, so set that, too. */
 static void infer__cuda_early(void *queue, void *kernel) {
     infer__cuda_device *d = ((infer__cuda_queue *)queue)->device;
     infer__cuda_kernel *k = (infer__cuda_kernel *)kernel;
@@ -753,7 +751,7 @@ static void infer__cuda_early(void *queue, void *kernel) {
     infer__cu_leave();
 }
 
-/* infer__cu_enter for `what`, which cannot be recorded: it ends the recording. */
+/* infer__cu_enter for an operation that cannot be recorded: it ends the recording. */
 static infer_result infer__cu_enter_apart(infer__cuda_queue *q, const char *what, infer_error *err) {
     infer_result r = infer__cu_enter(q->device, err);
     if (r || !q->recording) return r;
@@ -762,7 +760,7 @@ static infer_result infer__cu_enter_apart(infer__cuda_queue *q, const char *what
     return infer__error(err, INFER_ERR_STATE, "%s while recording", what);
 }
 
-/* Both pieces of memory, or none: uploads work without, slower. */
+/* Allocate both staging buffers, or none: uploads work without them, only slower. */
 static void infer__cu_stages_open(infer__cuda_queue *q) {
     const infer__cu *cu = &infer__cuda.cu;
     int i, ok = 1;
@@ -779,7 +777,7 @@ static void infer__cu_stages_open(infer__cuda_queue *q) {
     q->no_stages = 1;
 }
 
-/* A piece through the stage whose turn it is. */
+/* Send a piece through the next staging buffer. */
 static int infer__cu_send(infer__cuda_queue *q, infer__cu_memory to, const uint8_t *src, size_t bytes,
                           infer__cu_try *t) {
     infer__cu_stage *s = &q->stages[q->stage];

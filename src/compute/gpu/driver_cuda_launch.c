@@ -1,4 +1,4 @@
-/* driver_cuda_launch.c: what CUDA queues do: launches, their times, recordings (graphs); the table of the driver.
+/* driver_cuda_launch.c: CUDA queues: launches, their times, recordings (graphs); the driver's table.
  *
  * Owns:  infer__cuda_driver.
  * Rules: those of driver_cuda.c, which has the rest.
@@ -23,7 +23,7 @@ static int infer__cu_more_events(infer__cuda_queue *q) {
     return 1;
 }
 
-/* The event that comes next, recorded; 1 also when times are not taken. */
+/* Record the next event; 1 also when launches are not timed. */
 static int infer__cu_mark(infer__cuda_queue *q, infer__cu_try *t) {
     if (!q->timing || q->recording) return 1;
     if (q->n_events == q->made_events) {
@@ -38,7 +38,7 @@ static int infer__cu_mark(infer__cuda_queue *q, infer__cu_try *t) {
     return INFER__CU_DO(*t, cuEventRecord, (q->events[q->n_events++], q->stream));
 }
 
-/* A launch; while times are taken, events stand between launches, and each begins when the one before has ended. */
+/* Launch; with timing, events separate the launches, and each begins when the one before has ended. */
 static int infer__cu_go(infer__cuda_queue *q, const infer__cuda_kernel *k, const uint32_t *groups, int32_t group,
                         void **extra, infer__cu_try *t) {
     infer__cu_attribute_value early;

@@ -1,11 +1,11 @@
 /* driver_hip.c: the driver of AMD's HIP runtime and its run-time compiler, hiprtc, without their headers.
  *
  * Owns:  finding the two libraries, the list of devices, and infer__hip_driver.
- * Rules: types and numbers are our own (source: AMD's documentation and headers of ROCm 5.2 to 6.3); a function that is
- *        called is a row of INFER__HIP_FUNCTIONS, INFER__HIP_OPTIONAL or INFER__HIPRTC_FUNCTIONS. All state of the
- *        process is in `infer__hip`, written behind its infer__once. The runtime keeps the current device per thread:
- *        whatever touches a device sets it first, and leaves it set.
- *        The compiler is never given the name of a chip that it may not know: see INFER__HIP_CHIPS.
+ * Rules: types and numbers are our own (source: AMD's documentation and headers of ROCm 5.2 to 6.3); every function
+ *        used is a row of INFER__HIP_FUNCTIONS, INFER__HIP_OPTIONAL or INFER__HIPRTC_FUNCTIONS. All per-process state
+ *        is in `infer__hip`, written under its infer__once. The runtime has a current device per thread: code that uses
+ *        a device sets it first, and leaves it set. The compiler is never given a chip name that it may not know: see
+ *        INFER__HIP_CHIPS.
  * Start: INFER__HIP_FUNCTIONS, infer__hip_list (which devices there are), infer__hip_program (compiling),
  *        infer__hip_launch, infer__hip_record.
  */
@@ -38,14 +38,14 @@ enum {
     INFER__HIP_FUNC_THREADS_PER_BLOCK = 0, /* hipFunction_attribute */
 
     INFER__HIP_STREAM_NON_BLOCKING = 1, /* does not wait for the caller's work on the default stream */
-    INFER__HIP_CAPTURE_RELAXED = 2,     /* what other threads do meanwhile is not looked at */
+    INFER__HIP_CAPTURE_RELAXED = 2,     /* other threads' calls do not affect the capture */
     INFER__HIP_PARAM_POINTER = 1,       /* words of the last argument of hipModuleLaunchKernel */
     INFER__HIP_PARAM_SIZE = 2,
     INFER__HIP_PARAM_END = 3,
 
-    /* hipDeviceProp_t: two layouts, of which two texts are read. The first is ROCm 5's, filled in by the symbol
-     * without a suffix; 6.0 has another one and fills it in by hipGetDevicePropertiesR0600. Each kept its places (the
-     * headers of 5.2 and 6.3; LLVM's offload-arch reads the same two). The room is more than either takes. */
+    /* hipDeviceProp_t has two layouts; two strings are read from it. ROCm 5's is filled by the symbol without a suffix,
+     * that of 6.0 by hipGetDevicePropertiesR0600. The offsets are stable in each (headers of 5.2 and 6.3; LLVM's
+     * offload-arch reads the same two). The room is larger than both. */
     INFER__HIP_PROPS_ROOM = 8192,
     INFER__HIP_PROPS_NAME = 0,
     INFER__HIP_PROPS_TEXT = 256, /* bytes of either text */
@@ -83,7 +83,7 @@ enum {
     HIP(infer__hip_code, hipEventRecord, (infer__hip_event event, infer__hip_stream stream)) \
     HIP(infer__hip_code, hipEventElapsedTime, (float *ms, infer__hip_event from, infer__hip_event to))
 
-/* May be missing: one of the first two is needed, and recordings are an error without the others. */
+/* May be missing: one of the first two is required, and without the others there are no recordings. */
 #define INFER__HIP_OPTIONAL(HIP) \
     HIP(infer__hip_code, hipGetDevicePropertiesR0600, (void *to, int32_t device)) \
     HIP(infer__hip_code, hipGetDeviceProperties, (void *to, int32_t device)) \
@@ -128,12 +128,12 @@ enum {
 typedef struct infer__hip_row {
     infer_device_info info;
     int32_t ordinal;           /* the runtime's number */
-    int32_t pci[3];            /* domain, bus, device: tells apart what is otherwise the same */
-    char arch[INFER__HIP_ARCH]; /* "gfx90a", without the features behind a colon */
+    int32_t pci[3];            /* domain, bus, device: distinguishes identical devices */
+    char arch[INFER__HIP_ARCH]; /* "gfx90a", without the features after a colon */
     uint64_t hash;             /* of what a binary depends on, without the options */
 } infer__hip_row;
 
-/* All that lasts as long as the process. */
+/* Per-process state. */
 static struct infer__hip {
     infer__once once;
     infer__hip_api api;
@@ -153,7 +153,7 @@ static const char *const INFER__HIP_LIBRARIES[] = {
 #endif
 };
 
-/* The runtime's functions. hiprtc's may lie in the same library: they do up to ROCm 5.2, and as a copy up to 6.x. */
+/* The runtime's functions. hiprtc's may be in the same library: they do up to ROCm 5.2, and as a copy up to 6.x. */
 static const char *infer__hip_find(void *table, void *lib) {
     struct infer__hip *h = (struct infer__hip *)table;
     infer__hip_api *api = &h->api;
@@ -212,9 +212,9 @@ static int infer__hip_load(struct infer__hip *h, const char *const *names, size_
 /* ---- the devices ------------------------------------------------------------------------------------------------- */
 
 /* Chips that hiprtc may be asked to compile for, and the first ROCm whose compiler knows them (major * 100 + minor; the
- * list of code object manager's ISAs in the releases 5.0 to 6.0, later ones not before it was certain). A chip that is
- * not known must not get there: up to 6.3 at least, hiprtc goes on with an object that it has destroyed, which ends the
- * process. So a chip that is newer than this table is refused, and reached through OpenCL. */
+ * list of code object manager's ISAs in the releases 5.0 to 6.0, later ones not before it was certain). Unknown chip
+ * names must not reach it: up to 6.3 at least, hiprtc then uses an object that it has destroyed, which crashes the
+ * process. So a chip newer than this table is refused; it can be used through OpenCL. */
 static const struct { char name[8]; int32_t since; } INFER__HIP_CHIPS[] = {
     {"gfx803", 500}, {"gfx900", 500}, {"gfx902", 500}, {"gfx904", 500}, {"gfx906", 500}, {"gfx908", 500},
     {"gfx909", 500}, {"gfx90a", 500}, {"gfx90c", 500}, {"gfx1010", 500}, {"gfx1011", 500}, {"gfx1012", 500},
@@ -243,7 +243,7 @@ static int32_t infer__hip_attribute(const struct infer__hip *h, int32_t what, in
     return h->api.hipDeviceGetAttribute(&value, what, device) == 0 ? value : 0;
 }
 
-/* A text of a struct of properties: single spaces, clean, cut to cap. */
+/* Copy a string of the properties: single spaces, printable, truncated to cap. */
 static void infer__hip_text(const char *from, char *to, size_t cap) {
     size_t i, at = 0;
     for (i = 0; i < INFER__HIP_PROPS_TEXT && from[i] && at + 1 < cap; i++) {
@@ -255,8 +255,8 @@ static void infer__hip_text(const char *from, char *to, size_t cap) {
     infer__clean(to, 1);
 }
 
-/* Name and arch of row r. What is behind a colon ("gfx90a:sramecc+:xnack-") says how the device is set up at present;
- * code that is compiled without it runs in every setting. */
+/* Name and arch of row r. The part after a colon ("gfx90a:sramecc+:xnack-") is the device's present configuration; code
+ * compiled without it runs in every configuration. */
 static void infer__hip_properties(const struct infer__hip *h, infer__hip_row *r, char *name, size_t cap) {
     union { size_t align; char bytes[INFER__HIP_PROPS_ROOM]; } props;
     const char *arch;
@@ -337,7 +337,7 @@ static int infer__hip_better(const infer__hip_row *a, const infer__hip_row *b) {
     return order < 0;
 }
 
-/* Into its place; of too many devices the worst falls out. */
+/* Insert in order; if there are too many devices the worst one is dropped. */
 static void infer__hip_insert(struct infer__hip *h, const infer__hip_row *r) {
     int32_t at = h->n, last;
     while (at > 0 && infer__hip_better(r, &h->rows[at - 1])) at--;
@@ -348,7 +348,7 @@ static void infer__hip_insert(struct infer__hip *h, const infer__hip_row *r) {
     h->n = last + 1;
 }
 
-/* "HIP runtime": 1 when it is new enough for what is known here about it. */
+/* 1 when the runtime is new enough for the layouts known here. */
 static int infer__hip_version_ok(struct infer__hip *h) {
     int32_t version = 0;
     infer__hip_code code = h->api.hipRuntimeGetVersion(&version);
@@ -385,13 +385,13 @@ static void infer__hip_list(struct infer__hip *h) {
         infer__hip_describe(h, &r);
         infer__hip_insert(h, &r);
     }
-    for (k = h->n - 1; k > 0; k--) { /* backwards: names in front are still as they were */
+    for (k = h->n - 1; k > 0; k--) { /* backwards: earlier names are still as they were */
         char *name = h->rows[k].info.name;
         size_t len = strlen(name);
         for (same = 0, m = 0; m < k; m++) same += strcmp(h->rows[m].info.name, name) == 0;
         if (same > 0) infer__format(name + len, sizeof h->rows[k].info.name - len, " #%d", (int)same + 1);
     }
-    if (h->n == 0) infer__format(h->why_not, sizeof h->why_not, "HIP is there, but no device");
+    if (h->n == 0) infer__format(h->why_not, sizeof h->why_not, "HIP was found, but no device");
 }
 
 static void infer__hip_start(void) {
@@ -430,8 +430,8 @@ typedef struct infer__hip_try {
 /* 1 when a function went well. */
 #define INFER__HIP_DO(t, name, args) ((t).call = #name, ((t).code = infer__hip.api.name args) == 0)
 
-/* "hipMalloc failed: hipErrorOutOfMemory (2)": what it was for and on which device, the caller knows. `more`: "" or
- * what the compiler said. */
+/* "hipMalloc failed: hipErrorOutOfMemory (2)"; the caller adds the purpose and the device. `more`: "" or the compiler's
+ * message. */
 static infer_result infer__hip_failed_with(infer_error *err, const infer__hip_try *t, const char *more) {
     int rtc = strncmp(t->call, "hiprtc", 6) == 0;
     int memory = t->code == (rtc ? INFER__HIPRTC_OUT_OF_MEMORY : INFER__HIP_OUT_OF_MEMORY);
@@ -451,7 +451,7 @@ typedef struct infer__hip_device {
     const infer__hip_row *row;
 } infer__hip_device;
 
-/* Make it the thread's current one. */
+/* Make the device current in this thread. */
 static int infer__hip_enter(const infer__hip_device *d, infer__hip_try *t) {
     return INFER__HIP_DO(*t, hipSetDevice, (d->row->ordinal));
 }
@@ -518,21 +518,21 @@ static void infer__hip_release(void *device, uint64_t handle) {
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
-/* Products that are to be fused are FMAs in the text; all other arithmetic is as IEEE says, small numbers included. The
- * last option is the default, but not for chips that are slow with them. */
+/* The sources use explicit FMAs; all other arithmetic follows IEEE 754, subnormals included. The last option is the
+ * default, except on chips where subnormals are slow. */
 #define INFER__HIP_OPTIONS "-ffp-contract=off", "-fno-gpu-flush-denormals-to-zero"
 #define INFER__HIP_OPTIONS_KEY "-ffp-contract=off -fno-gpu-flush-denormals-to-zero"
 enum {
     INFER__HIP_MAX_LOG = 16 << 20 /* bytes of a compiler's log that are looked at */
 };
 
-/* The runtime builds late from the code object that it was given: it stays as long as the module. */
+/* The runtime loads lazily from the code object, which must live as long as the module. */
 typedef struct infer__hip_program {
     infer__hip_module module;
     uint8_t *data; /* INFER__GPU_CACHE_HEAD bytes, then the code object */
 } infer__hip_program;
 
-/* What the compiler said, from the first error on, as one line. */
+/* The compiler's log from the first error on, as one line. */
 static void infer__hip_log(infer__hip_device *d, infer__hip_rtc rtc, char *to, size_t cap) {
     size_t n = 0;
     char *text = NULL;
@@ -677,7 +677,7 @@ static infer_result infer__hip_queue_open(void **queue, void *device, infer_erro
     return INFER_OK;
 }
 
-/* A recording that will not be finished. */
+/* Abandon a recording. */
 static void infer__hip_drop(infer__hip_queue *q) {
     infer__hip_graph graph = NULL;
     infer__hip.api.hipStreamEndCapture(q->stream, &graph);
@@ -702,7 +702,7 @@ static void infer__hip_queue_close(void *queue) {
     infer__free(q->device->mem, q);
 }
 
-/* Before work that is no part of a recording. */
+/* Called before work that cannot be recorded. */
 static infer_result infer__hip_ready(infer__hip_queue *q, const char *what, infer_error *err) {
     infer__hip_try t;
     if (!infer__hip_enter(q->device, &t)) return infer__hip_failed(err, &t);
@@ -711,7 +711,7 @@ static infer_result infer__hip_ready(infer__hip_queue *q, const char *what, infe
     return infer__error(err, INFER_ERR_DEVICE, "%s while launches are recorded: the recording is dropped", what);
 }
 
-/* Functions belong to their module and hold no arguments: queues may share them. */
+/* Functions belong to their module and have no state: queues may share them. */
 static infer_result infer__hip_kernel_open(void **kernel, void *queue, void *program, const char *name, int32_t group,
                                            infer_error *err) {
     infer__hip_queue *q = (infer__hip_queue *)queue;
@@ -916,13 +916,13 @@ static infer_result infer__hip_times(void *queue, double *seconds, int32_t cap, 
     int32_t i;
     float ms;
     *n = q->n_timed;
-    q->n_timed = 0; /* after a failure too: these times are gone */
+    q->n_timed = 0; /* after a failure too: these times are lost */
     if (!infer__hip_enter(q->device, &t)) return infer__hip_failed(err, &t);
     for (i = 0; i < *n && i < cap; i++) {
         ms = 0;
         if (!INFER__HIP_DO(t, hipEventElapsedTime, (&ms, q->pairs[i].from, q->pairs[i].to)))
             return infer__hip_failed(err, &t);
-        seconds[i] = ms > 0 ? (double)ms / 1000 : 0; /* whatever a clock that was set back says */
+        seconds[i] = ms > 0 ? (double)ms / 1000 : 0; /* even if the clock was set back */
     }
     return INFER_OK;
 }

@@ -1,12 +1,12 @@
 /* driver_metal.c: the driver of Apple's Metal, from C: messages go through objc_msgSend of the Objective-C runtime.
  *
  * Owns:  the table of all messages that are sent (INFER__MTL_MESSAGES), the list of devices, and infer__metal_driver.
- * Rules: a message is sent through a function of its exact type, as compilers of Objective-C do. Names and types are
- *        those of Apple's documentation of the class or protocol that stands before each group. A method whose name
- *        begins with "new" or "Copy" gives an object to release; what other methods give is kept by retain where it is
- *        to outlive the pool: every entry of the driver has one. An object that ends before its encoder has ended, or a
- *        buffer that ends in use, would end the process: the functions below keep the order.
- *        With INFER__METAL_LIBRARY (tests) that library stands for the runtime and the frameworks.
+ * Rules: a message is sent through a function of its exact type, as Objective-C compilers do. Names and types are those
+ *        of Apple's documentation of the class or protocol named before each group. A method whose name begins with
+ *        "new" or "Copy" returns an object to be released; results of other methods are retained if they must outlive
+ *        the autorelease pool, which every driver function has. Releasing a command buffer before its encoder has
+ *        ended, or a buffer in use, would abort the process: the functions below keep the order. With
+ *        INFER__METAL_LIBRARY (tests) that library replaces the runtime and the frameworks.
  * Start: INFER__MTL_MESSAGES, infer__metal_list (which devices there are), infer__metal_finish (waiting, what arrived),
  *        infer__metal_launch.
  */
@@ -26,7 +26,7 @@ typedef long infer__mtl_int;              /* NSInteger */
 typedef struct infer__mtl_size { infer__mtl_uint width, height, depth; } infer__mtl_size; /* MTLSize */
 
 enum {
-    INFER__MTL_SHARED = 0,             /* MTLResourceStorageModeShared: the CPU sees it, too */
+    INFER__MTL_SHARED = 0,             /* MTLResourceStorageModeShared: visible to the CPU */
     INFER__MTL_PRIVATE = 2 << 4,       /* MTLResourceStorageModePrivate */
     INFER__MTL_APPLE4 = 1004,          /* MTLGPUFamilyApple4: A11 */
     INFER__MTL_APPLE7 = 1007,          /* MTLGPUFamilyApple7: A14, M1; the first with simdgroup matrices */
@@ -134,7 +134,7 @@ typedef struct infer__mtl_row {
     int32_t low_power, tier;
 } infer__mtl_row;
 
-/* All that lasts as long as the process. */
+/* Per-process state. */
 static struct infer__metal {
     infer__once once;
     infer__mtl_runtime run;
@@ -183,7 +183,7 @@ static const char *infer__mtl_find_framework(void *table, void *lib) {
 
 static int infer__metal_load(struct infer__metal *m) {
     size_t i;
-    for (i = 0; i < INFER__COUNT(INFER__MTL_OTHERS); i++) /* what is missing shows when it is used */
+    for (i = 0; i < INFER__COUNT(INFER__MTL_OTHERS); i++) /* missing ones are noticed when they are used */
         if (INFER__MTL_OTHERS[i]) infer__lib_open(INFER__MTL_OTHERS[i]);
     if (!infer__gpu_library(INFER__MTL_RUNTIME, INFER__COUNT(INFER__MTL_RUNTIME), infer__mtl_find_runtime, &m->run,
                             m->why_not, sizeof m->why_not) ||
@@ -284,13 +284,13 @@ static void infer__metal_list(struct infer__metal *m) {
     for (i = 0; i < n; i++) infer__mtl_insert(m, INFER__MTL(retain, INFER__MTL2(at, list, (i))));
     if (list) INFER__MTL(release, list);
     if (m->n == 0 && (device = m->run.default_device()) != NULL) infer__mtl_insert(m, device);
-    for (k = m->n - 1; k > 0; k--) { /* backwards: names in front are still as they were */
+    for (k = m->n - 1; k > 0; k--) { /* backwards: earlier names are still as they were */
         char *name = m->rows[k].info.name;
         size_t len = strlen(name);
         for (same = 0, j = 0; j < k; j++) same += strcmp(m->rows[j].info.name, name) == 0;
         if (same > 0) infer__format(name + len, sizeof m->rows[k].info.name - len, " #%d", (int)same + 1);
     }
-    if (m->n == 0) infer__format(m->why_not, sizeof m->why_not, "Metal is there, but no device");
+    if (m->n == 0) infer__format(m->why_not, sizeof m->why_not, "Metal was found, but no device");
 }
 
 static void infer__metal_start(void) {
@@ -420,7 +420,7 @@ static infer__mtl_id infer__mtl_source(infer__metal_device *d, const infer__gpu_
     return string;
 }
 
-/* Without the mathematics that Metal calls fast: it drops NaN and infinity, and the order of sums. */
+/* Without Metal's fast math, which ignores NaN and infinity and reorders sums. */
 static infer_result infer__metal_compile(infer__metal_device *d, const infer__gpu_source *s, infer__mtl_id *library,
                                          infer_error *err) {
     infer__mtl_id source = infer__mtl_source(d, s), options, why = NULL;
@@ -450,9 +450,9 @@ static void infer__metal_unload(void *device, void *program) {
 /* ---- queues: encoding and waiting -------------------------------------------------------------------------------- */
 
 enum {
-    INFER__METAL_SENT = 16,         /* command buffers on their way */
-    INFER__METAL_LAUNCHES = 64,     /* in one of them: the device works while the next are encoded */
-    INFER__METAL_READS = 32,        /* downloads that wait for a sync */
+    INFER__METAL_SENT = 16,         /* committed command buffers */
+    INFER__METAL_LAUNCHES = 64,     /* per command buffer: the device works while the next are encoded */
+    INFER__METAL_READS = 32,        /* downloads waiting for a sync */
     INFER__METAL_STAGING = 4 << 20  /* bytes, for memory that the CPU does not see */
 };
 
@@ -539,7 +539,8 @@ static void infer__metal_commit(infer__metal_queue *q) {
     q->launches = 0;
 }
 
-/* Wait for everything, then hand over what was downloaded. After an error nothing is: it would be something else. */
+/* Wait for everything, then copy the downloads to their destinations; after an error nothing is copied, since it would
+ * be garbage. */
 static void infer__metal_finish(infer__metal_queue *q) {
     int32_t i;
     infer__metal_commit(q);
@@ -586,7 +587,7 @@ static void infer__metal_queue_close(void *queue) {
     void *pool;
     if (!q) return;
     pool = infer__metal.run.push();
-    q->n_reads = 0;         /* nobody waits for them */
+    q->n_reads = 0; /* no caller waits for them */
     infer__metal_finish(q); /* the caller is about to free what is in use */
     if (q->staging) INFER__MTL(release, q->staging);
     if (q->queue) INFER__MTL(release, q->queue);
@@ -627,10 +628,10 @@ static infer_result infer__metal_sync(void *queue, infer_error *err) {
 
 /* ---- memory that the CPU sees ------------------------------------------------------------------------------------ */
 
-/* 1 when nothing that was queued may still use memory. */
+/* 1 when no queued command can still be using memory. */
 static int infer__metal_idle(const infer__metal_queue *q) { return !q->commands && q->n_sent == 0; }
 
-/* A later command is about to change what a download has not taken yet. */
+/* Called before a command that may overwrite the source of a pending download. */
 static void infer__metal_before_write(infer__metal_queue *q, infer__mtl_id buffer) {
     int32_t i;
     for (i = 0; i < q->n_reads; i++)
@@ -657,7 +658,7 @@ static uint64_t infer__metal_stage(infer__metal_queue *q, uint64_t n) {
     return at;
 }
 
-/* The word of a buffer that `offset` lies in, after everything that was queued. */
+/* The word of a buffer that contains `offset`, after everything that was queued. */
 static infer_result infer__metal_word(infer__metal_queue *q, infer__mtl_id from, uint64_t offset, uint8_t word[4],
                                       infer_error *err) {
     uint64_t at = infer__metal_stage(q, 4);
@@ -718,8 +719,8 @@ static infer_result infer__metal_download_staged(infer__metal_queue *q, infer__m
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-/* Unified memory: at once, when nothing is on its way; else after that. A caller that waits between passes never meets
- * the second. */
+/* Unified memory: written directly when the queue is idle, else after waiting. A caller that syncs between passes never
+ * waits here. */
 static infer_result infer__metal_upload(void *queue, uint64_t to, uint64_t offset, const void *src, uint64_t bytes,
                                         infer_error *err) {
     infer__metal_queue *q = (infer__metal_queue *)queue;
@@ -844,7 +845,8 @@ static infer_result infer__metal_launch(void *queue, void *kernel, const uint32_
         return infer__error(err, INFER_ERR_DEVICE, "%u bytes of arguments: Metal takes at most %d", (unsigned)args_size,
                             (int)INFER__MTL_MAX_BYTES);
     pool = infer__metal.run.push();
-    if (q->timing && q->launches == 0) infer__metal_commit(q); /* copies that were encoded are none of the launch's */
+    if (q->timing && q->launches == 0) infer__metal_commit(q); /* so that earlier copies are not timed with the
+                                                                * launch */
     r = infer__metal_encode(q, (infer__mtl_id)kernel, groups, group, bufs, n_bufs, args, args_size, err);
     infer__metal.run.pop(pool);
     return r;
@@ -897,7 +899,7 @@ static const infer__driver infer__metal_driver = {
     .times = infer__metal_times,
 };
 
-#else /* no Apple system of 64 bits */
+#else /* not a 64-bit Apple system */
 
 static int32_t infer__metal_devices(const char **why_not) {
     if (why_not) *why_not = "Metal is on Apple systems only";

@@ -1,9 +1,9 @@
 /* driver_opencl.c: the driver of OpenCL 1.2, through the loader library of the system and without its headers.
  *
  * Owns:  finding the library, the list of devices, and infer__opencl_driver.
- * Rules: types and numbers are our own (source: the OpenCL 1.2 specification and its extensions); a function that is
- *        called is a row of INFER__CL_FUNCTIONS. All state of the process is in `infer__opencl`, written behind its
- *        infer__once. Counts, sizes and texts that a library returns are checked: some are wrong.
+ * Rules: types and numbers are our own (source: the OpenCL 1.2 specification and its extensions); every function used
+ *        is a row of INFER__CL_FUNCTIONS. All per-process state is in `infer__opencl`, written under its infer__once.
+ *        Counts, sizes and strings that a library returns are checked: some are wrong.
  * Start: INFER__CL_FUNCTIONS, infer__opencl_list (which devices there are), infer__opencl_program (compiling),
  *        infer__opencl_launch.
  */
@@ -158,7 +158,7 @@ typedef struct infer__cl_row {
     int32_t rusticl;    /* 1 = Mesa's: see infer__opencl_kernel_open */
 } infer__cl_row;
 
-/* All that lasts as long as the process. */
+/* Per-process state. */
 static struct infer__opencl {
     infer__once once;
     infer__cl cl;
@@ -358,7 +358,7 @@ static int infer__cl_better(const infer__cl_row *a, const infer__cl_row *b) {
     return strcmp(a->info.name, b->info.name) < 0;
 }
 
-/* Into its place; of too many devices the worst falls out. */
+/* Insert in order; if there are too many devices the worst one is dropped. */
 static void infer__cl_insert(struct infer__opencl *o, const infer__cl_row *r) {
     int32_t at = o->n, last;
     while (at > 0 && infer__cl_better(r, &o->rows[at - 1])) at--;
@@ -412,7 +412,7 @@ static void infer__opencl_list(struct infer__opencl *o) {
         for (j = 0; j < i && ids[j] != ids[i]; j++) {}
         if (ids[i] && j == i) infer__cl_list_platform(o, ids[i]);
     }
-    for (k = o->n - 1; k > 0; k--) { /* backwards: names in front are still as they were */
+    for (k = o->n - 1; k > 0; k--) { /* backwards: earlier names are still as they were */
         char *name = o->rows[k].info.name;
         size_t len = strlen(name);
         for (same = 0, m = 0; m < k; m++) same += strcmp(o->rows[m].info.name, name) == 0;
@@ -420,7 +420,7 @@ static void infer__opencl_list(struct infer__opencl *o) {
     }
     if (o->n == 0 && !o->why_not[0])
         infer__format(o->why_not, sizeof o->why_not,
-                      n == 0 ? "OpenCL is there, but no driver for it" : "OpenCL is there, but no device");
+                      n == 0 ? "OpenCL was found, but no driver for it" : "OpenCL was found, but no device");
 }
 
 static void infer__opencl_start(void) {
@@ -462,8 +462,8 @@ typedef struct infer__cl_try {
 /* What a function returns that takes &t.code as its last argument; NULL when it failed. */
 #define INFER__CL_MAKE(t, name, args) ((t).call = #name, (t).code = 0, infer__opencl.cl.name args)
 
-/* Drivers hand out memory late: any call may find that it is not there. The other codes have many more meanings, except
- * where a buffer is made. */
+/* Drivers allocate lazily, so any call may fail for lack of memory. The other codes are ambiguous, except when a buffer
+ * is created. */
 static infer_result infer__cl_kind(const infer__cl_try *t) {
     int empty = t->code == INFER__CL_OUT_OF_RESOURCES || t->code == INFER__CL_OUT_OF_HOST_MEMORY ||
                 t->code == INFER__CL_INVALID_BUFFER_SIZE;
@@ -471,7 +471,7 @@ static infer_result infer__cl_kind(const infer__cl_try *t) {
     return empty && strcmp(t->call, "clCreateBuffer") == 0 ? INFER_ERR_MEMORY : INFER_ERR_DEVICE;
 }
 
-/* "clFinish failed: CL_OUT_OF_RESOURCES (-5)": what it was for and on which device, the caller knows. */
+/* "clFinish failed: CL_OUT_OF_RESOURCES (-5)"; the caller adds the purpose and the device. */
 static infer_result infer__cl_failed(infer_error *err, const infer__cl_try *t) {
     return infer__error(err, infer__cl_kind(t), "%s failed: CL_%s (%d)", t->call, infer__cl_code_name(t->code),
                         (int)t->code);
@@ -553,7 +553,7 @@ enum {
     INFER__CL_MAX_LOG = 16 << 20 /* bytes of a build log that are looked at */
 };
 
-/* What the compiler said, from the first error on, as one line. */
+/* The compiler's log from the first error on, as one line. */
 static void infer__cl_build_log(infer__opencl_device *d, infer__cl_program program, char *to, size_t cap) {
     size_t n = 0;
     char *text = NULL;
@@ -607,7 +607,7 @@ static infer__cl_program infer__cl_cached(infer__opencl_device *d, const infer__
     return p;
 }
 
-/* Offer a program to the caller's cache. That it cannot be had is no error. */
+/* Offer a program to the caller's cache. Failing to get its binary is not an error. */
 static void infer__cl_keep(infer__opencl_device *d, const infer__gpu_source *source, uint64_t hash,
                            infer__cl_program program) {
     size_t n = 0, got = 0;
@@ -688,7 +688,7 @@ static void infer__opencl_queue_close(void *queue) {
     infer__free(q->device->mem, q);
 }
 
-/* A kernel object keeps the arguments that were set: one per queue, so that threads do not share it. */
+/* A kernel object stores its arguments, so there is one per queue, and threads do not share it. */
 static infer_result infer__opencl_kernel_open(void **kernel, void *queue, void *program, const char *name,
                                               int32_t group, infer_error *err) {
     infer__opencl_device *d = ((infer__opencl_queue *)queue)->device;
@@ -700,7 +700,7 @@ static infer_result infer__opencl_kernel_open(void **kernel, void *queue, void *
     if (k)
         known = INFER__CL_DO(t, clGetKernelWorkGroupInfo, (k, d->row->device, INFER__CL_KERNEL_WORK_GROUP_SIZE,
                                                            sizeof most, &most, NULL));
-    if (d->row->rusticl) most = (size_t)d->row->max_group; /* 22.3 answers with the size of a subgroup */
+    if (d->row->rusticl) most = (size_t)d->row->max_group; /* version 22.3 reports the size of a subgroup */
     if (known && most >= (size_t)group) {
         *kernel = k;
         return INFER_OK;
@@ -799,7 +799,7 @@ static infer_result infer__opencl_sync(void *queue, infer_error *err) {
     return infer__cl_failed(err, &t);
 }
 
-/* A queue cannot be told to take times later: another one takes its place. */
+/* Profiling cannot be enabled on an existing queue: replace it. */
 static infer_result infer__opencl_timing(void *queue, int32_t on, infer_error *err) {
     infer__opencl_queue *q = (infer__opencl_queue *)queue;
     infer__opencl_device *d = q->device;

@@ -1,11 +1,11 @@
-/* gpu.h: GPUs: what a vendor's API must offer (the driver vtable), and what the layers above get of it.
+/* gpu.h: GPUs: what a vendor's API must provide (the driver vtable), and what the layers above get from it.
  *
  * Owns:  infer__driver (one table per API), infer__gpu (an open device with its compiled kernels, one per model),
  *        infer__gpu_run (one context's queue on it). The op vtable over them is written once: infer__gpu_ops.
- * Rules: only driver_*.c name a vendor. A library or device that is not there is information, not an error, until
- *        somebody asks for it. Work on a queue runs in order; memory given to upload and download must stay valid until
- *        the next sync. A device is shared by threads, a queue belongs to one context; upload and sync of a model's own
- *        queue come from a thread of the library's, so they ask mem for nothing.
+ * Rules: only driver_*.c name a vendor. A missing library or device is information, not an error, until it is
+ *        requested. Work on a queue runs in order; memory given to upload and download must stay valid until the next
+ *        sync. A device is shared by threads, a queue belongs to one context; upload and sync of a model's own queue
+ *        are called from a thread of the library, so they do not allocate from mem.
  * Start: infer__driver, then gpu_backend.c (ops), gpu_kernels.c (devices, programs), driver_opencl.c for a
  *        driver.
  */
@@ -16,7 +16,7 @@
 
 /* ---- drivers ------------------------------------------------------------------------------------------- */
 
-/* Text of a program: pieces that follow each other, and what it is called in the caller's cache of binaries. */
+/* Text of a program, in consecutive pieces, and its key in the caller's cache of binaries. */
 typedef struct infer__gpu_source {
     const char *const *text;
     int32_t n_text;
@@ -25,12 +25,12 @@ typedef struct infer__gpu_source {
     const infer_cache *cache; /* functions may be NULL */
 } infer__gpu_source;
 
-/* A program that a thread compiled, until the caller's thread takes it. */
+/* A program compiled on another thread, until the caller's thread takes it. */
 typedef struct infer__gpu_built {
     void *program;      /* NULL: err says why */
     const void *binary; /* n bytes for the caller's cache, of `made`; NULL: none */
     size_t n;
-    void *made;         /* the driver's, let go of when the program is taken */
+    void *made;         /* the driver's, freed when the program is taken */
     infer_result r;
     infer_error err;
 } infer__gpu_built;
@@ -41,7 +41,7 @@ typedef struct infer__driver {
     const char *name; /* "opencl", as --backend takes it */
     int32_t backend;  /* infer_backend */
     /* Devices found, best first; the order does not depend on the order in which the API lists them. Loads the library
-     * on the first call in the process. With 0 *why_not (may be NULL) tells why, and lives on. */
+     * on the first call in the process. With 0, *why_not (may be NULL) is the reason, in static storage. */
     int32_t (*devices)(const char **why_not);
     void (*info)(int32_t index, infer_device_info *out); /* all fields but `device`; usable 0: why_not tells */
 
@@ -50,9 +50,9 @@ typedef struct infer__driver {
     infer_result (*alloc)(void *device, uint64_t bytes, uint64_t *handle, infer_error *err);
     void (*release)(void *device, uint64_t handle);
     infer_result (*load)(void *device, const infer__gpu_source *source, void **program, infer_error *err);
-    /* load in three steps, for programs that are compiled side by side; NULL: there is load alone. `cached` takes it
-     * from the caller's cache, 0 = it is not there; `build` compiles it: any thread may, since it calls nobody back and
-     * takes no memory of ours; `take` ends that. */
+    /* load in three steps, for compiling programs in parallel; NULL: only load is available. `cached` takes the program
+     * from the caller's cache, 0 = not there; `build` compiles it on any thread, since it makes no callbacks and does
+     * not allocate from mem; `take` finishes on the caller's thread. */
     int (*cached)(void *device, const infer__gpu_source *source, void **program);
     void (*build)(void *device, const infer__gpu_source *source, infer__gpu_built *built);
     infer_result (*take)(void *device, const infer__gpu_source *source, infer__gpu_built *built, void **program,
@@ -73,32 +73,32 @@ typedef struct infer__driver {
     /* groups[3] groups of `group` work-items; buffers first, then the args struct. */
     infer_result (*launch)(void *queue, void *kernel, const uint32_t *groups, int32_t group, const uint64_t *bufs,
                            int32_t n_bufs, const void *args, uint32_t args_size, infer_error *err);
-    infer_result (*sync)(void *queue, infer_error *err); /* wait for everything; late errors come out here */
+    infer_result (*sync)(void *queue, infer_error *err); /* wait for everything; reports late errors */
 
-    /* What follows is NULL where an API has no such thing. */
+    /* The following are NULL if an API does not support them. */
 
     int32_t form;                    /* of its programs: INFER__FORM_*, 0 = source and no special ones */
     int32_t (*tier)(void *device);   /* which kinds of special kernels it takes: see KIND in kernels/kernels.def */
     uint64_t (*memory)(void *device); /* bytes that are free now */
-    /* From here on launches of this kernel ask for so many bytes of shared memory. */
+    /* Set the bytes of dynamic shared memory of this kernel's launches. */
     infer_result (*shared)(void *queue, void *kernel, int32_t bytes, infer_error *err);
-    /* From here on launches of this kernel may begin before what was launched before them has ended: it waits for that
-     * itself. */
+    /* Let launches of this kernel begin before the preceding launch has ended: the kernel waits for that itself. */
     void (*early)(void *queue, void *kernel);
-    /* Between record and record_end launches and copies of the queue are noted, not done; replay does them all, as
-     * often as wanted, after what was queued before. Uploads, downloads and sync end a recording with an error. */
+    /* Between record and record_end launches and copies on the queue are recorded, not executed; replay executes them
+     * all, any number of times, after what is already queued. Uploads, downloads and sync end a recording with an
+     * error. */
     infer_result (*record)(void *queue, infer_error *err);
     infer_result (*record_end)(void *queue, void **recording, infer_error *err);
     infer_result (*replay)(void *queue, void *recording, infer_error *err);
     void (*recording_close)(void *queue, void *recording);
-    /* With `timing` on, `times` gives the seconds that the device took for each launch since the last call, in their
-     * order: at most cap of them, *n is how many there were. After a sync only; not while recording. */
+    /* With `timing` on, `times` returns the device's seconds for each launch since the last call, in order: at most cap
+     * of them, *n is the number of launches. Only after a sync; not while recording. */
     infer_result (*timing)(void *queue, int32_t on, infer_error *err);
     infer_result (*times)(void *queue, double *seconds, int32_t cap, int32_t *n, infer_error *err);
     int32_t (*processors)(void *device); /* that run groups side by side */
     uint64_t (*largest)(void *device); /* bytes that one buffer may have; NULL: as many as there are */
-    /* A hash of what the driver's compiler and the device's results depend on, the driver's version above all; NULL:
-     * it comes with the system. */
+    /* A hash of everything that compiled programs and results depend on, mainly the driver's version; NULL: the driver
+     * is part of the system. */
     uint64_t (*identity)(void *device);
 } infer__driver;
 enum { INFER__FORM_SOURCE, INFER__FORM_PTX, INFER__FORM_METAL /* source, also of special kinds */ };
@@ -119,9 +119,9 @@ static const infer__driver infer__opencl_driver; /* driver_opencl.c */
 
 /* ---- what drivers share (gpu_driver.c) -------------------------------------------------------------------- */
 
-/* The first library of the list that `find` is content with stays loaded for ever: 1. find fills its table of functions
- * and returns the name of one that is missing, or NULL. 0: why_not says what is wrong with the first one that is there,
- * or that none is. */
+/* Load the first library of the list that `find` accepts; it is never unloaded. find fills its function table and
+ * returns the name of a missing function, or NULL. Returns 1, or 0 with the reason in why_not: what is wrong with the
+ * first library that exists, or that none does. */
 static int infer__gpu_library(const char *const *names, size_t n, const char *(*find)(void *table, void *lib),
                               void *table, char *why_not, size_t cap);
 /* In `find`: put a function of the library into a pointer; `missing` is set when it is not there. memcpy: ISO C has no
@@ -133,14 +133,14 @@ static int infer__gpu_library(const char *const *names, size_t n, const char *(*
         memcpy(&(pointer), &found_, sizeof found_); \
     } while (0);
 
-/* What a compiler said, from the line with the first "error" on, as one line without double spaces. */
+/* A compiler's log from the first line with "error" on, as one line without double spaces. */
 static void infer__gpu_log_line(const char *text, char *to, size_t cap);
 static uint64_t infer__hash_text(uint64_t hash, const char *text);
 
 enum { INFER__GPU_CACHE_HEAD = 16, INFER__GPU_CACHE_MAX = 256 << 20 }; /* bytes: before a binary; of both */
-/* A compiled program that was kept for this API, device and text: *size bytes that begin INFER__GPU_CACHE_HEAD bytes
- * into the block returned, which the caller frees. NULL when there is none or it was changed. device_hash: of all that
- * a binary depends on: names, versions, options. */
+/* A cached program for this API, device and text: *size bytes that begin INFER__GPU_CACHE_HEAD bytes into the returned
+ * block, which the caller frees. NULL when there is none or it is damaged. device_hash: of all that a binary depends
+ * on: names, versions, options. */
 static uint8_t *infer__gpu_cached(infer__mem *mem, const infer__gpu_source *source, const char *api,
                                   uint64_t device_hash, size_t *size);
 /* Offer a program to the caller's cache: n bytes at data + INFER__GPU_CACHE_HEAD; the bytes before are overwritten. */
@@ -155,18 +155,18 @@ enum { INFER__MODULE_BASE, INFER__MODULE_KV, INFER__MODULE_TYPE, INFER__MODULE_S
 typedef struct infer__kind_row {
     int32_t form;        /* special: only for drivers of this form and devices of */
     int32_t tier, exact; /* this tier and above, or of this one */
-    int32_t of;          /* loaded along with this kind's program of the same id; a generic kind is its own */
+    int32_t of;          /* loaded with the program of this kind that has the same id; a generic kind: itself */
 } infer__kind_row;
 typedef struct infer__kernel_row {
     const char *name; /* entry point: "k_norm" */
     int32_t kind, group, buffers, args_size;
-    int32_t shared; /* bytes of shared memory that a launch asks for, besides what the program declares */
-    int32_t early;  /* 1: it may begin before what was launched before it has ended, and waits for that itself */
+    int32_t shared; /* bytes of dynamic shared memory of a launch */
+    int32_t early;  /* 1: it may begin before the preceding launch has ended, and waits for that itself */
 } infer__kernel_row;
 typedef struct infer__module_row {
     const char *name;
     int32_t kind, id;       /* id: infer_kv_type, or the storage type's id */
-    int32_t dots;             /* 1: of a TYPE: its fast products take x rounded to 8 bits (Q_DOT in quant/NAME.k) */
+    int32_t dots;             /* 1: of a TYPE: its fast products take x quantised to 8 bits (Q_DOT in quant/NAME.k) */
     const int16_t *files;     /* indices of texts, ended by -1; none when the program is there as PTX only */
     uint64_t hash, ptx_hash;  /* of the program's text, of its PTX: 64-bit FNV-1a; 0 where there is none */
 } infer__module_row;
@@ -177,7 +177,7 @@ typedef struct infer__kernel_text {
     int32_t n_pieces;
     uint32_t packed, bytes; /* compressed, and as it was */
 } infer__kernel_text;
-/* Where the PTX of a program is: programs of a kind are packed together. No bytes: there is none. */
+/* The position of a program's PTX: programs of a kind are packed together. 0 bytes: none. */
 typedef struct infer__ptx_row {
     int32_t block;
     uint32_t at, coded, bytes; /* in the block: infer__ptx_names_write makes `bytes` of `coded` */
@@ -190,8 +190,8 @@ typedef struct infer__gpu infer__gpu;
  * take such a list, NULL instead of it means those of this build. */
 typedef const infer__driver *const *infer__apis;
 
-/* Does INFER_AUTO take a GPU where there is one? 0 = it is always the CPU. It decides before any GPU code of an API has
- * run on real devices, so it is to be set by whoever has seen that (docs/benchmarks.md lists what has not run). */
+/* Does INFER_AUTO select a GPU if there is one? 0 = always the CPU. Not every API has been run on real devices
+ * (docs/benchmarks.md lists what has not). */
 enum { INFER__AUTO_TAKES_GPUS = 1 };
 
 /* "opencl" for INFER_OPENCL, ...; NULL when it is no infer_backend. */
@@ -207,12 +207,12 @@ static int infer__gpu_info_in(infer__apis apis, int32_t row, infer_device_info *
 /* The index-th API, an infer_backend; -1 past the end. */
 static int32_t infer__gpu_api(infer__apis apis, int32_t index);
 /* Rows of an API's usable devices, best first: GPUs with memory of their own, then those that share the CPU's, then
- * processors. Unless `all`, only those of the first kind that there is. Returns how many, at most cap; with 0 why_not
+ * processors. Unless `all`, only those of the first kind found. Returns how many, at most cap; with 0 why_not
  * tells. */
 static int32_t infer__gpu_rows(infer__apis apis, int32_t backend, int all, int32_t *rows, int32_t cap, char *why_not,
                                size_t why_cap);
 /* The row of the device that INFER_AUTO takes, -1 = the CPU: a GPU of the first API that has one. takes_gpus:
- * INFER__AUTO_TAKES_GPUS, but in tests. */
+ * INFER__AUTO_TAKES_GPUS, except in tests. */
 static int32_t infer__gpu_automatic(infer__apis apis, int takes_gpus);
 /* Open the device of a row, with no kernels yet; use_base compiles those that every model needs. Errors as of
  * infer__gpu_open. */
@@ -228,7 +228,7 @@ static infer_result infer__gpu_open(infer__gpu **out, infer__mem *mem, const inf
                                     int32_t device, const infer_cache *cache, infer_error *err);
 static void infer__gpu_close(infer__gpu *g); /* NULL is accepted */
 static const char *infer__gpu_name(const infer__gpu *g);
-/* Bytes that are free now, where the driver knows; else what was free when it was opened, at most 90 % of all. */
+/* Bytes that are free now, if the driver knows; else what was free when it was opened, at most 90 % of the total. */
 static uint64_t infer__gpu_memory(const infer__gpu *g);
 static uint64_t infer__gpu_largest(const infer__gpu *g); /* bytes that a buffer may have */
 
@@ -254,18 +254,18 @@ static void *infer__gpu_device(const infer__gpu *g);
 static const infer__report *infer__gpu_report(const infer__gpu *g);
 static const infer_cache *infer__gpu_cache(const infer__gpu *g);
 static int infer__gpu_has_program(infer__gpu *g, int32_t kind, int32_t id);
-/* The special programs whose kernels the last check found wrong, and without which the device may be right. */
+/* Special programs whose kernels failed the last check; the device may be usable without them. */
 enum { INFER__BLAMED = 8 };
 typedef struct infer__gpu_blame {
     int32_t n, modules[INFER__BLAMED];
 } infer__gpu_blame;
 static infer__gpu_blame *infer__gpu_blamed(infer__gpu *g);
-/* Go on without a special program; it is not compiled again. */
+/* Disable a special program; it is not compiled again. */
 static void infer__gpu_drop(infer__gpu *g, int32_t module);
 static infer_result infer__gpu_kernel(infer__gpu *g, void *queue, int32_t kernel, int32_t id, void **out,
                                       infer_error *err);
-/* What, besides the number of rows, the launches of attention depend on: equal numbers, equal launches. It changes when
- * the longest position passes a power of two. The pass is filled. */
+/* A number that, together with the number of rows, determines the launches of attention. It changes when the longest
+ * position passes a power of two. The pass is filled. */
 static uint32_t infer__gpu_attention_bucket(const infer__ctx *c);
 #endif
 
@@ -297,12 +297,12 @@ typedef struct infer__gpu_heads {
     float scale, softcap, max_bias, temp_scale;
     int32_t sees;
 } infer__gpu_heads;
-/* What of the kernels is used: all numbers, 0 where nothing is said (its bytes are hashed). Masks have a bit for each
- * value of an enum. */
+/* Which kernels are used: numbers only, 0 by default (its bytes are hashed). Masks have a bit for each value of an
+ * enum. */
 typedef struct infer__gpu_uses {
     uint8_t types[INFER__QUANTS_MAX]; /* by index of the storage type: INFER__USE_* */
     uint32_t kv_types;                /* infer_kv_type */
-    uint32_t exact;                   /* bit 0: x is rounded where kernels can, bit 1: it is not */
+    uint32_t exact;                   /* bit 0: x is quantised where kernels can, bit 1: it is not */
     uint32_t norms, acts, ropes;      /* INFER__NORM_*, INFER__ACT_*, INFER__ROPE_* */
     uint32_t cells;                   /* INFER__USE_CONV and what follows it */
     int32_t n_expert, n_used;
@@ -310,18 +310,18 @@ typedef struct infer__gpu_uses {
     infer__gpu_heads heads[INFER__PROBE_SHAPES];
 } infer__gpu_uses;
 
-static void infer__gpu_uses_all(infer__gpu_uses *u); /* everything that there is */
-/* Compile the programs for these uses that are not there yet, on several threads where the driver can. What fails is
- * left for infer__gpu_use_type and the like, which say why. */
+static void infer__gpu_uses_all(infer__gpu_uses *u); /* everything that exists */
+/* Compile the missing programs for these uses, on several threads if the driver can. Failures are left for
+ * infer__gpu_use_type and the like, which report them. */
 static void infer__gpu_use_all(infer__gpu *g, const infer__gpu_uses *u);
-/* Run what is used beside the CPU. With tell, a call for each row of INFER__PROBES and program, and on to the end;
- * without, to the first that is not ok. INFER_OK when all are; DEVICE and *verdict (INFER_KERNEL_*) when one is not,
- * the message names the kernel; *verdict INFER_KERNEL_OK and an error: it could not be found out. Memory of the host
- * is taken from mem and given back. */
+/* Run the used kernels and compare them with the CPU. With tell: call it for each row of INFER__PROBES and program, and
+ * continue to the end; without: stop at the first failure. INFER_OK when all are right; DEVICE and *verdict
+ * (INFER_KERNEL_*) when one is not, and the message names the kernel; *verdict INFER_KERNEL_OK and an error: the check
+ * itself failed. Host memory is allocated from mem and freed. */
 static infer_result infer__gpu_check(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, infer_kernel_fn tell,
                                      void *user, int32_t *verdict, infer_error *err);
-/* The same without tell, unless the device's cache has the answer; known_only: when it has none, INFER_OK. A special
- * program with a kernel that is not right is dropped, and the rest judged anew: the generic kernels do its work. */
+/* The same without tell, or the verdict from the device's cache; known_only: INFER_OK if there is none. A special
+ * program with a wrong kernel is dropped and the rest is checked again: the generic kernels replace it. */
 static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, infer__mem *mem, int known_only,
                                      infer_error *err);
 

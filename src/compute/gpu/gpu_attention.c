@@ -1,10 +1,10 @@
-/* gpu_attention.c: ops on GPUs: rotation, cache and attention. What the kernels compute stands in kernels/.
+/* gpu_attention.c: ops on GPUs: rotation, cache and attention. kernels/ documents what the kernels compute.
  *
- * How attention is cut into groups: rows that are few, or that belong to many sequences, are a group each (for each K/V
- * head), and their positions are cut into parts whose results wait in run->parts until a second launch puts them
- * together; many rows of a sequence are tiles of 32, or on tensor cores of 64, whose positions are cut as well where
- * tiles alone would leave processors idle. The grid has room for the next power of two of positions: groups beyond a
- * row's own position do nothing.
+ * How attention is split into groups: few rows, or rows of many sequences, are one group each (per K/V head), and their
+ * positions are split into parts, whose results are stored in run->parts until a second launch merges them; many rows
+ * of a sequence form tiles of 32, or of 64 on tensor cores, whose positions are split as well if tiles alone would
+ * leave processors idle. The grid has room for the next power of two of positions: groups beyond a row's own position
+ * do nothing.
  */
 #include "gpu.h"
 
@@ -15,21 +15,21 @@ enum { /* of kernels/attention.k, attention_tile.k */
     INFER__ATT_ROOM = 1280,    /* their values */
     INFER__ATT_PART = 64,      /* positions of a part, at least */
     INFER__ATT_MAX_PARTS = 64, /* of a row */
-    INFER__ATT_FEW = 8,        /* rows that are not made tiles; that may have all their parts at once */
+    INFER__ATT_FEW = 8,        /* rows that do not form tiles; that may have all their parts at once */
     INFER__ATT_TILE = 32,      /* pairs of a row and a head */
     INFER__ATT_TILE_COLS = 128 /* of v */
 };
 enum { /* of kernels/special/attention/flash.k */
     INFER__FLASH_PAIRS = 64,   /* of a row and a head in a tile */
-    INFER__FLASH_PART = 128,   /* positions that are worth a part of their own */
-    INFER__FLASH_GROUPS = 264, /* that are worth having: two for each processor of a large device */
+    INFER__FLASH_PART = 128,   /* minimum positions of a part */
+    INFER__FLASH_GROUPS = 264, /* wanted groups: two for each processor of a large device */
     INFER__FLASH_DIM = 256,    /* values of a head, at most */
     INFER__FLASH_SHARED_K = 576, /* where values are a part of keys */
     INFER__FLASH_SHARED_V = 512
 };
 enum { INFER__KV_NORM_DIM = 256 }; /* of kernels/kv_norm.k: values of a head, at most */
 enum { /* of kernels/special/attention/row.k */
-    INFER__FEW_GROUPS = 2,      /* that a processor has side by side */
+    INFER__FEW_GROUPS = 2,      /* per processor */
     INFER__FEW_PROCESSORS = 32, /* where the driver does not say */
     INFER__FEW_DIM = 64         /* values of a head, at least */
 };
@@ -73,7 +73,8 @@ static int infer__gpu_kv_ok(infer__ctx *c, const infer__kv_buf *k, const infer__
     return 0;
 }
 
-/* 1 when q and k are rotated alike, so that one launch can do both and store; rotations that do nothing are none. */
+/* 1 when q and k are rotated alike, so that one launch can rotate both and store; rotations that do nothing do not
+ * count. */
 static int infer__gpu_rope_fits(const infer__kv_store_args *a) {
     const infer__rope_args *q = a->rope_q, *k = a->rope_k;
     return q && k && !q->axes && !k->axes && !q->back && !k->back && q->kind == k->kind &&
@@ -84,21 +85,20 @@ static int infer__gpu_rope_fits(const infer__kv_store_args *a) {
 }
 
 /* Heads of a group of kernels/kv.k, of `dim` values each: about 16 blocks, two for each 8 work-items that write them;
- * of few rows one, so that there are groups enough. */
+ * with few rows one, so that there are enough groups. */
 static uint32_t infer__gpu_kv_each(int32_t dim, int32_t rows) {
     INFER__ASSERT(dim > 0 && dim <= INFER__MAX_HEAD_DIM);
     if (rows <= INFER__GPU_FEW) return 1;
     return (uint32_t)INFER__MAX(1, 16 / infer__gpu_parts((uint64_t)dim, INFER__KV_BLOCK));
 }
 
-/* 1 when the norm is one of these heads, which kv_norm knows. */
+/* 1 when kv_norm supports this norm of heads. */
 static int infer__gpu_head_norm_fits(const infer__norm_args *n, const infer__rope_args *heads) {
     return n && n->kind == INFER__NORM_RMS && !n->bias && n->n_groups == heads->n_head &&
            infer__gpu_same_tensor(&n->x, &heads->x) && infer__gpu_same_tensor(&n->y, &heads->x);
 }
 
-/* 1 when one launch can do norms, rotation and store. The rows of a prompt are many: there the norms have groups
- * enough. */
+/* 1 when one launch can do norms, rotation and store. With a prompt's many rows, separate norms have enough groups. */
 static int infer__gpu_kv_norm_fits(const infer__kv_store_args *a) {
     return a->k.rows <= INFER__GPU_FEW && a->dim_k <= INFER__KV_NORM_DIM &&
            (!a->v_cache || a->dim_v <= INFER__KV_NORM_DIM) && infer__gpu_rope_fits(a) &&
@@ -113,7 +113,7 @@ static void infer__gpu_kv_norm(infer__ctx *c, const infer__kv_store_args *a) {
     memset(&k, 0, sizeof k);
     k.q = infer__gpu_tensor(c, &q->x, &call.bufs[0]);
     k.k = infer__gpu_tensor(c, &a->k, &call.bufs[1]);
-    call.bufs[2] = call.bufs[7] = call.bufs[8] = call.bufs[1]; /* any buffer will do where there is none */
+    call.bufs[2] = call.bufs[7] = call.bufs[8] = call.bufs[1]; /* any valid buffer where there is none */
     if (a->v_cache) k.v = infer__gpu_tensor(c, &a->v, &call.bufs[2]);
     call.bufs[3] = q->freq->handle;
     call.bufs[4] = a->k_cache->buf.handle;
@@ -212,8 +212,8 @@ static uint64_t infer__gpu_parts_len(int32_t cells, uint64_t head_values) {
     return parts < 2 ? 0 : INFER__ATT_FEW * parts * head_values;
 }
 
-/* Their bytes, with the counters of which groups have come: rows that are cut have two parts or more, and for each row
- * and head there is a counter. */
+/* Their bytes, plus counters of finished groups: one for each row and head whose positions are split, into two parts or
+ * more. */
 static uint64_t infer__gpu_parts_bytes(uint64_t parts_len) {
     return (parts_len + parts_len / (2 * (INFER__FEW_DIM + 2))) * sizeof(float);
 }
@@ -223,7 +223,7 @@ static uint64_t infer__gpu_attention_reach(const infer__ctx *c) {
     return infer__gpu_power((uint64_t)infer__gpu_last(&c->pass) + 1, INFER__ATT_PART);
 }
 
-/* 1 when the rows are tiles: many, and mostly neighbours in a sequence. */
+/* 1 when the rows form tiles: many, and mostly adjacent in a sequence. */
 static int infer__gpu_attention_tiled(const infer__ctx *c) {
     int32_t i, n = 1;
     if (c->pass.n_rows <= INFER__ATT_FEW) return 0;
@@ -242,7 +242,7 @@ static int32_t infer__gpu_attention_span(const infer__attention_args *a) {
     return a->chunk > 0 ? a->chunk : a->window;
 }
 
-/* Parts of a row, at most: so that all of them fit run->parts, and not more than there are positions to see. */
+/* Maximum parts per row: all must fit run->parts, and there are not more than positions to read. */
 static uint64_t infer__gpu_attention_parts(const infer__ctx *c, const infer__attention_args *a) {
     uint64_t span = infer__gpu_attention_reach(c), parts = INFER__ATT_MAX_PARTS, each;
     const int32_t most = infer__gpu_attention_span(a);
@@ -289,13 +289,13 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
     INFER__GPU_LAUNCH(c, INFER__K_ATTENTION_SUM, &sum, (uint64_t)a->q.rows * k->n_head, 1, *k);
 }
 
-/* What kernels on tensor cores do not know: they take the last position that a row sees for its own. */
+/* Not supported by tensor-core kernels, which assume that the last position a row sees is its own. */
 static int infer__gpu_attention_near(const infer__attention_args *a) {
     return a->bias || a->source || (a->around && (a->window > 0 || a->max_bias > 0 || a->temp_scale != 0));
 }
 
-/* The kernel on tensor cores for heads of this size, -1 where the device or the op has none. It cuts floats in two
- * halves and loses nothing, but it is not the definition. */
+/* The tensor-core kernel for heads of this size, -1 if the device or the op has none. It splits floats into two halves
+ * without loss, but it is not the definition. */
 static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention_args *a) {
     if (c->exact || a->dim_k != a->dim_v || a->k_cache == a->v_cache || infer__gpu_attention_near(a)) return -1;
     if (a->dim_k != INFER__FEW_DIM && a->dim_k != 2 * INFER__FEW_DIM) return -1;
@@ -303,7 +303,8 @@ static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention
     return a->dim_k == INFER__FEW_DIM ? INFER__K_FLASH_FEW64 : INFER__K_FLASH_FEW128;
 }
 
-/* A row has as many parts as fill the device, whatever other rows there are: what it gets depends on it alone. */
+/* The number of parts of a row fills the device, whatever other rows there are, so that its result depends on it
+ * alone. */
 static void infer__gpu_attention_few(infer__ctx *c, const infer__attention_args *a, int32_t kernel,
                                      infer__gpu_call *call, struct infer__k_attention *k) {
     const int32_t most = infer__gpu_attention_span(a);
@@ -353,8 +354,8 @@ static int32_t infer__gpu_flash_kernel(const infer__ctx *c, const infer__attenti
     return dim <= 64 ? INFER__K_FLASH64 : dim <= 128 ? INFER__K_FLASH128 : INFER__K_FLASH256;
 }
 
-/* Into how many parts positions are dealt out: where tiles alone would leave processors idle, and each part has enough
- * to do to be worth the adding up, which takes longer for more rows. */
+/* Number of parts that positions are split into: if tiles alone would leave processors idle, and each part has enough
+ * work to pay for the merge, which takes longer with more rows. */
 static uint32_t infer__gpu_flash_parts(const infer__ctx *c, const infer__attention_args *a, uint64_t groups,
                                        uint32_t fit) {
     const uint64_t rows = (uint64_t)a->q.rows, each = rows * (uint64_t)a->n_head * ((uint64_t)a->dim_v + 2);

@@ -1,8 +1,9 @@
-/* gpu_backend.c: the op vtable of GPUs, written once: every op is a launch or a few over a driver. Products are in
- * gpu_matmul.c and gpu_moe.c, attention in gpu_attention.c, states in gpu_step.c; here is the rest, and the table.
+/* gpu_backend.c: the op vtable of GPUs, written once: every op is one or a few launches through a driver. Products are
+ * in gpu_matmul.c and gpu_moe.c, attention in gpu_attention.c, states in gpu_step.c; the other ops and the table are
+ * here.
  *
- * Rules: names no vendor and no kernel's insides: what a launch means stands in kernels/, at its args struct. Checks of
- *        arguments and profile rows are those of the CPU.
+ * Rules: names no vendor and knows no kernel's internals: the meaning of a launch is documented in kernels/, at its
+ *        args struct. Argument checks and profile rows are the CPU's.
  * Start: infer__gpu_norm for the shape of an op, infer__gpu_ops.
  */
 #include "gpu.h"
@@ -66,7 +67,7 @@ static uint32_t infer__gpu_norm_step(const infer__weight *w, int32_t n) {
     return w && (int64_t)w->rows * w->cols > n ? (uint32_t)n : 0;
 }
 
-enum { INFER__GPU_NORM_SHORT = 256 }; /* values of a group that several share 64 work-items with: kernels/norm.k */
+enum { INFER__GPU_NORM_SHORT = 256 }; /* groups of up to this many values share 64 work-items: kernels/norm.k */
 
 static void infer__gpu_norm(infer__ctx *c, const infer__norm_args *a) {
     infer__gpu_call call;
@@ -176,7 +177,7 @@ static void infer__gpu_map(infer__ctx *c, const infer__map_args *a) {
 
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
 
-/* Devices keep rows as they are saved. */
+/* Devices store rows in the format of saved sessions. */
 static void infer__gpu_kv_export(infer__ctx *c, const infer__kv_page_args *a) {
     uint64_t n = infer__kv_page_bytes(a);
     infer__gpu_download(c, &a->buf->buf, (uint64_t)a->page * n, a->rows, n);

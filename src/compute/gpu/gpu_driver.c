@@ -1,8 +1,6 @@
-/* gpu_driver.c: what drivers of GPUs share: loading a library, a compiler's words, compiled programs in the caller's
- * cache.
- *
- * Rules: names no vendor. What a cache gives back is data from outside: its size and hash are checked, since drivers
- *        crash on programs that were changed.
+/* gpu_driver.c: shared by GPU drivers: loading a library, compiler logs, compiled programs in the caller's cache. *
+ * Rules: names no vendor. Data from the cache is not trusted: its size and hash are checked, since drivers crash on
+ * damaged programs.
  */
 #include "gpu.h"
 
@@ -54,7 +52,7 @@ static void infer__gpu_log_line(const char *text, char *to, size_t cap) {
 }
 
 static uint64_t infer__hash_text(uint64_t hash, const char *text) {
-    return infer__fnv(hash, text, strlen(text) + 1); /* with its zero, so that "ab" "c" is not "a" "bc" */
+    return infer__fnv(hash, text, strlen(text) + 1); /* including the zero, so that "ab" "c" differs from "a" "bc" */
 }
 
 /* ---- compiled programs in the caller's cache --------------------------------------------------------------------- */
@@ -70,7 +68,7 @@ static uint64_t infer__gpu_key(const infer__gpu_source *source, const char *api,
     return infer__hash_text(hash, source->name);
 }
 
-/* What stands before a binary: a mark, and the hash of key and binary. */
+/* The header of a binary: a mark, and the hash of key and binary. */
 static void infer__gpu_head(uint8_t head[INFER__GPU_CACHE_HEAD], uint64_t key_hash, const uint8_t *binary, size_t n) {
     uint64_t h = infer__fnv(key_hash, binary, n);
     int i;

@@ -1,7 +1,8 @@
-/* gpu_index.c: which positions attention reads, and entries made of several, on devices: kernels/index.k, compress.k.
+/* gpu_index.c: choosing the positions that attention reads, and making compressed entries, on GPUs: kernels/index.k,
+ * compress.k.
  *
- * How: ranks of a few rows at a time, which run->ranks has room for, then these rows' lists. The grid has room for the
- *      next power of two of positions, as that of attention.
+ * How:   compute the ranks of as many rows as run->ranks holds, then their lists. The grid has room for the next power
+ *        of two of positions, as in attention.
  */
 #include "gpu.h"
 
@@ -20,7 +21,7 @@ static uint64_t infer__gpu_ranks_len(const infer__needs *n) {
     return rows * each;
 }
 
-/* Rows row .. row + rows - 1; `each` ranks a set, 0 = there are none. */
+/* Rows row .. row + rows - 1; `each` ranks a set, 0 = none. */
 static void infer__gpu_index_rows(infer__ctx *c, const infer__index_args *a, int32_t row, int32_t rows, uint64_t each) {
     const int32_t sets = infer__index_sets(a);
     infer__gpu_call call;

@@ -2,9 +2,9 @@
  *
  * Owns:  the list of APIs in this build; struct infer__gpu: an open device, its programs, its upload queue.
  * May not know: what a kernel computes, how an API works.
- * Rules: a program is compiled when somebody needs it first, once; a failure leaves no trace, so the next call tries
- *        again. A message about a device begins with its name. write and flush are for the thread that opens or
- *        closes the model.
+ * Rules: a program is compiled once, when first needed; a failure leaves no state, so the next call tries again. A
+ *        message about a device begins with its name. write and flush are for the thread that opens or closes the
+ *        model.
  * Start: infer__gpu_rows, infer__gpu_open_in, infer__gpu_load.
  */
 #include "gpu.h"
@@ -14,7 +14,7 @@ static const char *infer__backend_name(int32_t backend) {
     return backend >= 0 && backend < (int32_t)INFER__COUNT(names) ? names[backend] : NULL;
 }
 
-/* The switch that left out an API, else the one that left out all; NULL: none did. */
+/* The configuration macro that removed an API, or all of them; NULL: none did. */
 static const char *infer__gpu_left_out_by(int32_t backend) {
     switch (backend) {
 #ifdef INFER_NO_CUDA
@@ -44,7 +44,7 @@ static infer_result infer__gpu_absent(int32_t backend, infer_error *err) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-/* Text i of a program as source, NULL behind the last one. */
+/* Text i of a program as source, NULL after the last one. */
 static const infer__kernel_text *infer__module_part(int32_t module, int32_t i) {
 #ifdef INFER__NO_GPU_SOURCES
     (void)module; (void)i;
@@ -105,7 +105,7 @@ static void *infer__module_source(int32_t module, const char *pieces[INFER__MODU
 typedef struct infer__ptx_work { infer__lzma lzma; infer__ptx_names names; } infer__ptx_work;
 #endif
 
-/* The same of its PTX, which is one text. What comes before it in its block is unpacked too, and let go of again. */
+/* The same of its PTX, which is one text. What precedes it in its block is unpacked, too, and discarded. */
 static void *infer__module_ptx_text(int32_t module, const char *pieces[INFER__MODULE_FILES], int32_t *n_pieces,
                                     uint64_t *hash, infer__mem *mem, const char **damaged) {
     char *text = NULL;
@@ -278,7 +278,7 @@ struct infer__gpu {
     infer__gpu_blame blame;               /* of the last check */
 };
 
-/* What a driver said, with the device's name in front; `what` may be "". */
+/* A driver's error, prefixed with the device's name; `what` may be "". */
 static infer_result infer__gpu_named(const infer__gpu *g, infer_result code, const char *what, const infer_error *why,
                                      infer_error *err) {
     return infer__error(err, code, "%s: %s%s%s", infer__gpu_name(g), what, *what ? ": " : "", why->message);
@@ -291,7 +291,7 @@ static int32_t infer__gpu_module(int32_t kind, int32_t id) {
     return -1;
 }
 
-/* What drivers are told of a program, without its text: enough to look for it in the caller's cache. */
+/* A program's description without its text: enough to find it in the caller's cache. */
 static void infer__gpu_source_name(infer__gpu *g, int32_t module, infer__gpu_source *s) {
     const infer__module_row *row = infer__module_at(module);
     memset(s, 0, sizeof *s);
@@ -312,7 +312,7 @@ static infer_result infer__gpu_source_open(infer__gpu *g, int32_t module, infer_
     return INFER_OK;
 }
 
-/* What a driver said of a program, and the log's line. */
+/* Handle the result of compiling a program: error message and log line. */
 static infer_result infer__gpu_compiled(infer__gpu *g, int32_t module, infer_result r, double start,
                                         const infer_error *why, infer_error *err) {
     const char *name = infer__module_at(module)->name;
@@ -354,7 +354,7 @@ static int infer__gpu_takes(const infer__gpu *g, const infer__kind_row *kind) {
     return kind->form != INFER__FORM_SOURCE && (kind->exact ? tier == kind->tier : tier >= kind->tier);
 }
 
-/* Few models have latent attention: the others' devices do without its programs. */
+/* Few models have latent attention: its programs are not loaded for the others. */
 static int infer__gpu_takes_special(const infer__gpu *g, int32_t kind) {
     return infer__gpu_takes(g, &INFER__KINDS[kind]) && (kind != INFER__MODULE_LATENT || infer__atomic_get(&g->latent));
 }
@@ -375,7 +375,7 @@ static int infer__gpu_lacks_any(const infer__gpu *g) {
     return 0;
 }
 
-/* From now on programs that only some models want are compiled too, where they are for these uses. */
+/* Enable programs that only some models need, if these uses include them. */
 static void infer__gpu_want(infer__gpu *g, const infer__gpu_uses *u) {
     int32_t i;
     for (i = 0; i < u->n_heads; i++)
@@ -400,7 +400,7 @@ static uint64_t infer__gpu_module_hash(const infer__gpu *g, int32_t module) {
     return g->driver->form == INFER__FORM_PTX ? infer__module_at(module)->ptx_hash : infer__module_at(module)->hash;
 }
 
-/* The special programs that go with a generic one. The model runs without them, so that a failure is only told. */
+/* Load the special programs of a generic one. They are optional: a failure is logged, not returned. */
 static void infer__gpu_load_special(infer__gpu *g, int32_t module) {
     const infer__module_row *row = infer__module_at(module), *s;
     infer_error why;
@@ -474,8 +474,8 @@ static int infer__gpu_job_add(infer__gpu_jobs *all, int32_t module) {
     return 1;
 }
 
-/* Programs are taken in their order, whichever was ready first. A generic one that failed is left for infer__gpu_load,
- * which says why; a special one is only told. */
+/* Programs are taken in order, whichever was ready first. A failed generic one is left for infer__gpu_load, which
+ * reports it; a failed special one is only logged. */
 static void infer__gpu_jobs_take(infer__gpu_jobs *all) {
     infer__gpu *g = all->g;
     infer_error said, why;
@@ -636,7 +636,8 @@ static const char *infer__gpu_name(const infer__gpu *g) {
 static uint64_t infer__gpu_memory(const infer__gpu *g) {
     uint64_t most = g->info.total / 10 * 9, known = g->driver->memory ? g->driver->memory(g->device) : 0;
     if (known) return known;
-    return g->info.free && g->info.free < most ? g->info.free : most; /* free is all where the API does not tell */
+    /* free equals the total if the API does not report it */
+    return g->info.free && g->info.free < most ? g->info.free : most;
 }
 
 static uint64_t infer__gpu_largest(const infer__gpu *g) {

@@ -1,10 +1,10 @@
 /* gpu_matmul.c: ops on GPUs: products with matrices of the file. Those of experts are in gpu_moe.c.
  *
- * Owns:  which kernel a product takes, and which of its neighbours go along with it.
- * Rules: a product has one of these forms: few rows of x rounded to 8 bits (types with Q_DOT), few as float for types
- *        of single values, up to 64 of either on tensor cores, more as halves on tensor cores, or as float unpacking
- *        blocks: the definition, when exact and for whatever the others cannot take. Neighbours that do not fit the
- *        form are run by themselves, so every combination has a result.
+ * Owns:  which kernel a product uses, and which ops are fused with it.
+ * Rules: a product has one of these forms: few rows of x quantised to 8 bits (types with Q_DOT), few rows as float for
+ *        types of single values, up to 64 rows of either on tensor cores, more as halves on tensor cores, or as float
+ *        with unpacked blocks: the definition, used when exact and for whatever the other forms do not support. Ops
+ *        that cannot be fused in a form are run separately, so every combination works.
  * Start: infer__gpu_matmul.
  */
 #include "gpu.h"
@@ -18,8 +18,8 @@ static void infer__gpu_add(infer__ctx *c, const infer__add_args *a);
 enum { /* how a matrix is multiplied */
     INFER__GPU_BLOCKS, /* x float, matvec and matmul */
     INFER__GPU_FLOATS, /* x float, mv: single values */
-    INFER__GPU_DOTS,   /* x rounded, mv */
-    INFER__GPU_TILES,  /* x rounded or as halves, few: tensor cores */
+    INFER__GPU_DOTS,   /* x quantised, mv */
+    INFER__GPU_TILES,  /* x quantised or as halves, few rows: tensor cores */
     INFER__GPU_MMA,    /* x as halves, mma: tensor cores */
     INFER__GPU_WGMMA   /* the same by wgmma */
 };
@@ -32,9 +32,9 @@ enum { /* flags of the kernels mv: kernels/matvec.k */
     INFER__GPU_MV_WIDE = 64
 };
 
-/* ---- x rounded to 8 bits ---------------------------------------------------------------------------------------- */
+/* ---- x quantised to 8 bits -------------------------------------------------------------------------------------- */
 
-/* 1 when rows of x can be rounded for this matrix. */
+/* 1 when rows of x can be quantised for this matrix. */
 static int infer__gpu_dots(const infer__ctx *c, const infer__weight *w, int32_t rows) {
     int32_t module = infer__gpu_module(INFER__MODULE_TYPE, w->type->id);
     if (c->exact || w->cols % 32 != 0 || w->offset % 16 != 0) return 0; /* q_piece reads up to 16 bytes at once */
@@ -42,7 +42,7 @@ static int infer__gpu_dots(const infer__ctx *c, const infer__weight *w, int32_t 
     return module >= 0 && infer__module_at(module)->dots;
 }
 
-/* A launch that makes what products want of x in the run's scratch: its buffers; returns where x begins. */
+/* Set up a launch that converts x into the run's scratch: its buffers; returns the offset of x. */
 static uint32_t infer__gpu_from_x(infer__ctx *c, const infer__tensor *x, infer__gpu_call *call) {
     memset(call, 0, sizeof *call);
     call->bufs[1] = c->run->x8.handle;
@@ -63,7 +63,7 @@ static void infer__gpu_round(infer__ctx *c, const infer__tensor *x, uint32_t til
     INFER__GPU_LAUNCH(c, INFER__K_ROUND8, &call, (uint64_t)(tiles ? 8 * tiles : k.rows) * k.parts, 1, k);
 }
 
-/* The norm, rounded; what it is of is not written. */
+/* The norm, quantised; the norm itself is not written. */
 static void infer__gpu_norm_round(infer__ctx *c, const infer__norm_args *a, uint32_t tiles) {
     infer__gpu_call call;
     struct infer__k_norm8 k;
@@ -91,8 +91,8 @@ static uint64_t infer__gpu_half_step(int32_t cols) { return infer__gpu_parts((ui
 /* The same of lines: whole periods of kernels/special/cuda_weights.k. */
 static uint64_t infer__gpu_line_step(int32_t cols) { return infer__gpu_parts((uint64_t)cols, 256) * 256; }
 
-/* 1 when there is a program for this matrix, and room for x. Its bytes come 16 at once, and those of single values must
- * not be shifted. */
+/* 1 when there is a program for this matrix, and room for x. Its bytes are loaded 16 at a time, and single values must
+ * be aligned to that. */
 static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
     uint64_t bytes = (uint64_t)rows * (infer__gpu_line_step(w->cols) * 2 + sizeof(float));
     if (bytes / sizeof(float) > UINT32_MAX) return 0; /* the kernels count words in 32 bits */
@@ -103,7 +103,8 @@ static int infer__gpu_has_wgmma(const infer__ctx *c, const infer__weight *w, int
     return infer__gpu_has_mma(c, w, rows) && infer__gpu_find(c->run, INFER__MODULE_WGMMA, w->type->id);
 }
 
-enum { INFER__GPU_COUNTS = 1024 }; /* zeros behind lines and their factors, where there is room: a word for a tile */
+enum { INFER__GPU_COUNTS = 1024 }; /* zeroed counters after the lines and their factors, if there is room: a word per
+                                    * tile */
 
 /* Where they begin, in words; 0: there is no room. */
 static uint64_t infer__gpu_counts(const infer__ctx *c, int32_t rows, int32_t cols) {
@@ -146,19 +147,19 @@ static void infer__gpu_halve(infer__ctx *c, const infer__tensor *x, int bf16, ui
 
 enum { INFER__GPU_TILES_MOST = 64 }; /* rows of x */
 
-/* Halves that are a value of x: up to 8 rows of it are as exact as floats in products with single values. */
+/* Number of halves per value of x: with up to 8 rows, as exact as floats in products with single values. */
 static uint32_t infer__gpu_tile_parts(const infer__weight *w, int32_t rows) {
     return rows > 8 ? 1 : w->type->id == INFER__GPU_BF16 ? 3 : 2;
 }
 
-/* Rows that x as halves takes in memory. */
+/* Rows of memory that x takes as halves. */
 static uint64_t infer__gpu_tile_lines(const infer__weight *w, int32_t rows) {
     uint32_t parts = infer__gpu_tile_parts(w, rows);
     return parts > 1 ? 8 * parts : (uint64_t)rows;
 }
 
-/* Tiles of 8 rows of x that the kernel for so many takes, 0 when there is none for this matrix, or no room for x:
- * rounded to 8 bits it has 128 words of values and 48 of scales and sums for 64 columns of a tile. */
+/* Number of tiles of 8 rows of x in the kernel for that many rows, 0 when there is none for this matrix, or no room for
+ * x: quantised to 8 bits, 64 columns of a tile take 128 words of values and 48 of scales and sums. */
 static uint32_t infer__gpu_tiles(const infer__ctx *c, const infer__weight *w, int32_t rows) {
     uint32_t tiles = rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
     uint64_t bytes = infer__gpu_parts((uint64_t)w->cols, 64) * tiles * 176 * sizeof(uint32_t);
@@ -174,12 +175,13 @@ static uint32_t infer__gpu_tiles(const infer__ctx *c, const infer__weight *w, in
 
 /* ---- one product ------------------------------------------------------------------------------------------------- */
 
-enum { /* what thin takes from matmul, whatever the number of rows of x: a row gets the same beside others */
+enum { /* which matrices use thin instead of matmul, whatever the number of rows of x: a row's result is the same in any
+        * batch */
        INFER__GPU_THIN_ROWS = 256, /* at most */
        INFER__GPU_THIN_COLS = 1024 /* at least */
 };
 
-/* y = x * w^T + b, the definition. matvec and thin take the args of matmul; matvec has no use for the last one. */
+/* y = x * w^T + b, the definition. matvec and thin have matmul's args; matvec does not use the last one. */
 static void infer__gpu_product(infer__ctx *c, const infer__tensor *x, const infer__weight *w, const infer__weight *b,
                                const infer__tensor *y) {
     infer__gpu_call call;
@@ -199,7 +201,8 @@ static void infer__gpu_product(infer__ctx *c, const infer__tensor *x, const infe
     k.y_stride = (uint32_t)y->stride;
     k.n = (uint32_t)n;
     if (n <= INFER__GPU_FEW) INFER__GPU_LAUNCH(c, INFER__K_MATVEC, &call, infer__gpu_parts(rows, 4), n, k);
-    else if (n >= 16 && infer__gpu_find(c->run, INFER__MODULE_SIMD, w->type->id)) /* fewer: half of its tile is idle */
+    /* with fewer, half of its tile would be idle */
+    else if (n >= 16 && infer__gpu_find(c->run, INFER__MODULE_SIMD, w->type->id))
         INFER__GPU_LAUNCH(c, INFER__K_MATMUL_SIMD, &call, infer__gpu_parts(rows, 64), infer__gpu_parts(n, 32), k);
     else if (rows <= INFER__GPU_THIN_ROWS && k.cols >= INFER__GPU_THIN_COLS)
         INFER__GPU_LAUNCH(c, INFER__K_THIN, &call, infer__gpu_parts(rows, 32), infer__gpu_parts(n, 16), k);
@@ -285,7 +288,7 @@ static void infer__gpu_few_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, kernel, &call, groups, 1, k);
 }
 
-/* Two groups a processor go through tiles of 16 rows of W. */
+/* Two groups per processor iterate over tiles of 16 rows of W. */
 static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
     infer__gpu_call call;
     struct infer__k_mv k;
@@ -349,14 +352,14 @@ static void infer__gpu_mma_launch(infer__ctx *c, const infer__tensor *x, const i
     INFER__GPU_LAUNCH(c, wide ? INFER__K_MMA128 : INFER__K_MMA64, &call, tiles, infer__gpu_parts(m.n, wide ? 128 : 64), m);
 }
 
-/* How a product by wgmma is cut: tiles of 256 or 128 rows of x, and into how many parts their columns. */
+/* How a wgmma product is split: tiles of 256 or 128 rows of x, and the number of parts of their columns. */
 typedef struct infer__gpu_cut {
     int wide;
     uint32_t parts;
 } infer__gpu_cut;
 
-/* What a cut costs, in units of 37.5 ns: times on an H100, see docs/gpu.md. Wide tiles have a processor each, of narrow
- * ones two share it. */
+/* The cost of a split in units of 37.5 ns, measured on an H100: see docs/gpu.md. A wide tile has a processor to itself,
+ * two narrow ones share one. */
 static uint64_t infer__gpu_cut_cost(const infer__ctx *c, int wide, uint64_t groups, uint64_t steps, int join) {
     uint64_t at_once = c->run->mma_groups * (wide ? 1 : 2), rest = groups % at_once;
     uint64_t full = wide ? 20 * steps + (join ? 440 : 200) : 21 * steps + (join ? 520 : 440);
@@ -405,8 +408,8 @@ static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b
     return a->buf == b->buf && a->offset == b->offset && a->cols == b->cols && a->stride == b->stride;
 }
 
-/* Take along what follows the product, when it is of the form that the kernels know (mma knows no activations, wgmma
- * none with a sum behind it): sets *act, *add to NULL. */
+/* Fuse the ops after the product that the kernels support (mma no activations, wgmma none followed by a sum): sets
+ * *act, *add to NULL. */
 static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, const infer__act_args **act,
                               const infer__add_args **add) {
     const infer__act_args *t = *act;
@@ -432,7 +435,7 @@ static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, 
     }
 }
 
-/* Matrices from j on that go along with it: of its type and form, not taken yet. */
+/* Add the matrices from j on that can share the launch: same type and form, not taken yet. */
 static void infer__gpu_gather(infer__gpu_group *f, const infer__matmul_args *a, const int32_t *forms, int32_t j,
                               uint32_t *taken) {
     int32_t i;
@@ -449,7 +452,7 @@ static void infer__gpu_gather(infer__gpu_group *f, const infer__matmul_args *a, 
 
 /* ---- the op -------------------------------------------------------------------------------------------------- */
 
-/* How x lies in the run's scratch: rounded to 8 bits in rows or tiles, or as so many halves a value. */
+/* The layout of x in the run's scratch: quantised to 8 bits in rows or tiles, or as one or more halves per value. */
 typedef enum infer__gpu_lie {
     INFER__GPU_X_NOT,
     INFER__GPU_X_ROWS,
@@ -469,7 +472,7 @@ static int infer__gpu_lies(const infer__weight *w, int32_t form, int32_t rows) {
     return halves == INFER__GPU_X_BF16 ? INFER__GPU_X_LINES_BF16 : INFER__GPU_X_LINES;
 }
 
-/* The form of each matrix; returns 1 when all want x rounded to 8 bits and lying in the same way. */
+/* Choose the form of each matrix; returns 1 when all need x quantised to 8 bits in the same layout. */
 static int infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, int32_t *forms) {
     int32_t j, first = INFER__GPU_X_NOT, lies, same = 1, few = a->x.rows <= INFER__GPU_FEW;
     for (j = 0; j < a->n_w; j++) {
@@ -491,7 +494,7 @@ static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a
 static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm,
                                   int keep, const infer__gpu_group *f, const infer__weight *next);
 
-/* A launch for matrices that go together. *lies: how x lies in the run's scratch. */
+/* One launch for a group of matrices. *lies: the layout of x in the run's scratch. */
 static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f, int *lies) {
     int wanted = infer__gpu_lies(f->w[0], f->form, x->rows), bf16 = wanted >= INFER__GPU_X_BF16;
     if (wanted != INFER__GPU_X_NOT && *lies != wanted) {

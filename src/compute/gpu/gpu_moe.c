@@ -3,10 +3,11 @@
  * Owns:  the router's choice, which kernel multiplies experts, and their biases.
  * Rules: more than INFER__GPU_FEW rows are sorted by expert on the device, once for all products with the same choices,
  *        and multiplied by tiles: an expert's rows are read once for 32 pairs of (row, choice), or 64 as halves on
- *        tensor cores, not once a pair. Where results of a row's experts are summed up, those of all pairs lie in
- *        memory of the run before: the order of the sum is that of the choices. Few rows go pair by pair, as plain
- *        products of few rows: x rounded to 8 bits (types with Q_DOT, unless exact), or as float; so does what has no
- *        room in that memory, x as float. A single row, with all that follows, goes to gpu_one.c where it can.
+ *        tensor cores, not once per pair. To sum the results of a row's experts, those of all pairs are first stored in
+ *        the run's memory: the order of the sum is that of the choices. Few rows are multiplied pair by pair, as plain
+ *        products of few rows: x quantised to 8 bits (types with Q_DOT, unless exact), or as float; so are rows for
+ *        which that memory is too small, as float. A single row, with the ops after it, is handled by gpu_one.c if
+ *        possible.
  * Start: infer__gpu_moe_matmul.
  */
 #include "gpu.h"
@@ -35,11 +36,12 @@ static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols
     return rows <= INFER__GPU_FEW ? 0 : rows * (uint64_t)n_used * (uint64_t)cols;
 }
 
-/* ---- x, rounded -------------------------------------------------------------------------------------------------- */
+/* ---- x, quantised ------------------------------------------------------------------------------------------------ */
 
-enum { INFER__GPU_MOE_X8, INFER__GPU_MOE_HALVES, INFER__GPU_MOE_BF16 }; /* as what x lies in the run's x8 */
+/* the format of the input cached in the run's x8 */
+enum { INFER__GPU_MOE_X8, INFER__GPU_MOE_HALVES, INFER__GPU_MOE_BF16 };
 
-/* Products of the same x that follow each other, gate and up, have it made once. */
+/* Consecutive products of the same input (gate, up) share one conversion. */
 static void infer__gpu_moe_round(infer__ctx *c, const infer__tensor *x, int as) {
     const infer__gpu_rounded *have = &c->run->rounded;
     if (have->x.buf && infer__gpu_same_tensor(&have->x, x) && have->x.rows == x->rows && have->as == as &&
@@ -49,7 +51,7 @@ static void infer__gpu_moe_round(infer__ctx *c, const infer__tensor *x, int as) 
     else infer__gpu_lines(c, x, as == INFER__GPU_MOE_BF16);
 }
 
-/* The launches since then left it there. */
+/* The launches since then have not overwritten the cached conversion. */
 static void infer__gpu_moe_rounded(infer__ctx *c, const infer__tensor *x, int as) {
     infer__gpu_rounded *have = &c->run->rounded;
     have->x = *x;
@@ -79,7 +81,7 @@ static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) 
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[0]);
     k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[1]);
     k.weights = infer__gpu_tensor(c, &a->weights, &call.bufs[2]);
-    call.bufs[3] = call.bufs[4] = call.bufs[5] = call.bufs[0]; /* any buffer will do where there is none */
+    call.bufs[3] = call.bufs[4] = call.bufs[5] = call.bufs[0]; /* any valid buffer where there is none */
     call.bufs[6] = c->run->pass.handle;
     if (a->table) {
         if (!infer__gpu_there(c, a->table)) return;
@@ -114,7 +116,7 @@ static void infer__gpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) 
 
 /* ---- many rows: tiles -------------------------------------------------------------------------------------------- */
 
-/* 1 when the pairs of this product, by expert, and what it leaves before it sums up, have room. */
+/* 1 when the sorted pairs of this product, and its results before the sum, fit the run's memory. */
 static int infer__gpu_moe_fits(const infer__ctx *c, const infer__moe_matmul_args *a) {
     uint64_t rows = (uint64_t)a->ids.rows;
     int32_t n_expert = a->w->rows / a->rows;
@@ -124,8 +126,8 @@ static int infer__gpu_moe_fits(const infer__ctx *c, const infer__moe_matmul_args
            (!a->weights.buf || infer__gpu_pairs_len(rows, a->n_used, a->rows) * sizeof(float) <= c->run->pairs.bytes);
 }
 
-/* The run's lists are those of these choices: made now, unless they are already. Returns how many tiles they have; the
- * pairs follow at 4 words a tile. */
+/* Make the run's lists for these choices, unless they are current. Returns the number of tiles; the pairs follow at 4
+ * words per tile. */
 static uint64_t infer__gpu_moe_lists(infer__ctx *c, const infer__moe_matmul_args *a, int32_t of) {
     infer__gpu_listed *l = &c->run->listed;
     infer__gpu_call call;
@@ -154,7 +156,7 @@ static uint64_t infer__gpu_moe_lists(infer__ctx *c, const infer__moe_matmul_args
     return tiles;
 }
 
-/* With what it is added to, which does not see the sum itself. */
+/* Sum, added to the residual stream; the sum itself is not written. */
 static void infer__gpu_moe_sum(infer__ctx *c, const infer__moe_matmul_args *a) {
     const infer__tensor *y = a->add ? &a->add->y : &a->y;
     infer__gpu_call call;
@@ -250,7 +252,7 @@ static uint64_t infer__gpu_moe_pairs(infer__ctx *c, const infer__moe_matmul_args
     return (uint64_t)a->y.rows * k->blocks;
 }
 
-/* x rounded, or as float for single values: what the kernels mv read. */
+/* x quantised, or as float for single values: the input of the mv kernels. */
 static void infer__gpu_moe_few(infer__ctx *c, const infer__moe_matmul_args *a) {
     infer__gpu_call call;
     struct infer__k_moe_pairs k;
@@ -284,7 +286,7 @@ static void infer__gpu_moe_product(infer__ctx *c, const infer__moe_matmul_args *
 
 /* ---- the op ------------------------------------------------------------------------------------------------------ */
 
-/* 1 when the sum over a row's experts can be added to what is there as it is made. */
+/* 1 when the sum over a row's experts can be fused with the addition. */
 static int infer__gpu_moe_adds(const infer__ctx *c, const infer__moe_matmul_args *a) {
     return a->add && a->weights.buf && infer__gpu_same_tensor(&a->add->x, &a->y) && infer__gpu_moe_fits(c, a);
 }

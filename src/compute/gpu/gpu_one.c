@@ -1,7 +1,7 @@
-/* gpu_one.c: ops on GPUs: products of one row, and of its experts, with all that lies between two of them, where the
+/* gpu_one.c: ops on GPUs: products of one row, and of its experts, fused with everything between two products, if the
  * device has the kernels (kernels/special/cuda_one.k).
  *
- * Owns:  which products it takes: all matrices of an op or none.
+ * Owns:  which products it handles: all matrices of an op or none.
  * Rules: the results are those of norm8 or norm, round8 and mv1, of experts those of moe_mv, bit by bit.
  * Start: infer__gpu_one_takes, infer__gpu_one_launch.
  */
@@ -10,9 +10,9 @@
 #ifndef INFER_NO_GPU
 
 enum { /* of kernels/special/cuda_one.k */
-    INFER__ONE_DOTS = 16 * 4736,   /* bytes of its shared memory that are not for x, where that is rounded */
+    INFER__ONE_DOTS = 16 * 4736,   /* bytes of its shared memory that are not for x, if x is quantised */
     INFER__ONE_FLOATS = 16 * 3072, /* and where it is not */
-    INFER__ONE_SOON = 4 << 20, /* bytes of the next product's weights that are asked for: more made it slower */
+    INFER__ONE_SOON = 4 << 20, /* bytes of the next product's weights that are prefetched: more was slower */
     INFER__ONE_NORM = 128,
     INFER__ONE_LAYER = 256,
     INFER__ONE_WEIGHT = 512,
@@ -24,7 +24,7 @@ enum { /* of kernels/special/cuda_one.k */
     INFER__ONE_CHOSEN = 64 /* experts, at most */
 };
 
-/* 1 when floats of one tensor lie among those of the other. */
+/* 1 when two tensors overlap in memory. */
 static int infer__gpu_overlaps(const infer__tensor *a, const infer__tensor *b) {
     const uint64_t a_end =
         a->offset + ((uint64_t)(a->rows - 1) * (uint64_t)a->stride + (uint64_t)a->cols) * sizeof(float);
@@ -33,8 +33,8 @@ static int infer__gpu_overlaps(const infer__tensor *a, const infer__tensor *b) {
     return a->buf == b->buf && a->offset < b_end && b->offset < a_end;
 }
 
-/* 1 when the kernels can take this matrix in this form, and so many rows of x. Blocks may begin anywhere, but where
- * they are multiples of 16 bytes. */
+/* 1 when the kernels support this matrix in this form, and this many rows of x. Blocks may begin anywhere, unless they
+ * are multiples of 16 bytes. */
 static int infer__gpu_one_matrix(const infer__ctx *c, const infer__weight *w, int32_t form, int32_t x_rows) {
     const uint64_t memory = (uint64_t)INFER__KERNELS[INFER__K_ONE].shared, cols = (uint64_t)w->cols;
     const uint64_t n = (uint64_t)x_rows;
@@ -62,8 +62,7 @@ static int infer__gpu_one_takes(const infer__ctx *c, const infer__matmul_args *a
     return 1;
 }
 
-/* keep: what the norm gives is written, too. next: NULL, or a matrix whose weights will be wanted after what
- * follows. */
+/* keep: the norm's result is written, too. next: NULL, or a matrix whose weights will be needed after the next op. */
 static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const infer__norm_args *norm, int keep,
                                   const infer__gpu_group *f, const infer__weight *next) {
     infer__gpu_call call;
@@ -80,7 +79,7 @@ static void infer__gpu_one_launch(infer__ctx *c, const infer__tensor *x, const i
     k.kind = mv.kind;
     k.scale = mv.scale;
     k.x = infer__gpu_tensor(c, norm ? &norm->x : x, &call.bufs[3]);
-    call.bufs[10] = call.bufs[11] = call.bufs[13] = call.bufs[3]; /* any buffer will do where there is none */
+    call.bufs[10] = call.bufs[11] = call.bufs[13] = call.bufs[3]; /* any valid buffer where there is none */
     if (norm) {
         k.flags |= INFER__ONE_NORM;
         if (norm->kind == INFER__NORM_LAYER) k.flags |= INFER__ONE_LAYER;
@@ -149,7 +148,7 @@ static void infer__gpu_one_experts_launch(infer__ctx *c, const infer__moe_matmul
     if (!infer__gpu_matrix(c, a->w, &call, &k.w_lo, &k.w_hi, &k.row_bytes)) return;
     if (!g) call.bufs[1] = call.bufs[0];
     k.x = infer__gpu_tensor(c, &a->x, &call.bufs[2]);
-    call.bufs[3] = call.bufs[2]; /* any buffer will do where there is none */
+    call.bufs[3] = call.bufs[2]; /* any valid buffer where there is none */
     if (a->ids.buf) k.ids = infer__gpu_tensor(c, &a->ids, &call.bufs[3]);
     else k.flags |= INFER__ONE_PLACE;
     call.bufs[4] = call.bufs[5] = call.bufs[6] = call.bufs[3];

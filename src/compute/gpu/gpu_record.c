@@ -1,11 +1,9 @@
-/* gpu_record.c: passes of a shape that comes again are kept by the driver and done again as a whole; timing of
- * launches.
+/* gpu_record.c: recording passes of a recurring shape and replaying them as a whole; timing of launches.
  *
  * Owns:  the recordings of a context's queue, and the seconds that the device took for each op.
- * Rules: what a launch gets depends on the shape of a pass alone; the values per token lie in one buffer that is
- *        written before (infer__gpu_begin). A shape is noted when it comes first, recorded when it comes again, and
- *        replayed from then on: most shapes of prompts come once. A recording that cannot be kept costs one pass, no
- *        result.
+ * Rules: the arguments of a launch depend only on the shape of a pass; the values per token are in one buffer that is
+ *        written before (infer__gpu_begin). A shape is noted the first time, recorded the second time, and replayed
+ *        from then on: most shapes of prompts occur once. A failed recording costs one pass but no result.
  * Start: infer__gpu_record, infer__gpu_times.
  */
 #include "gpu.h"
@@ -30,7 +28,7 @@ static infer__gpu_recording *infer__gpu_recording_of(struct infer__gpu_run *run,
 static int infer__gpu_record(infer__ctx *c, uint64_t shape) {
     struct infer__gpu_run *run = c->run;
     infer__gpu_recording *r;
-    uint32_t bucket = infer__gpu_attention_bucket(c); /* what the grid of attention follows from */
+    uint32_t bucket = infer__gpu_attention_bucket(c); /* determines the grid of attention */
     infer_error err;
     int again;
     shape = infer__fnv(shape, &bucket, sizeof bucket);
@@ -65,7 +63,7 @@ static int infer__gpu_record_end(infer__ctx *c) {
     code = run->driver->record_end(run->queue, &r->handle, &err);
     if (code) r->handle = NULL;
     r->launches = c->launches - before;
-    if (!infer__ok(c)) { /* an op failed or the pass was cancelled: what was noted is not whole */
+    if (!infer__ok(c)) { /* an op failed or the pass was cancelled: the recording is incomplete */
         if (r->handle) run->driver->recording_close(run->queue, r->handle);
         memset(r, 0, sizeof *r);
         return 1;
@@ -75,7 +73,7 @@ static int infer__gpu_record_end(infer__ctx *c) {
         if (run->driver->replay(run->queue, r->handle, &err)) infer__gpu_fail(c, "replay", &err);
         return 1;
     }
-    infer__gpu_forget(run); /* nothing that was noted has been done */
+    infer__gpu_forget(run); /* nothing that was recorded has been executed */
     r->refused = 1; /* the driver cannot keep this one */
     c->launches = before;
     return 0;
@@ -89,8 +87,8 @@ static void infer__gpu_recordings_close(struct infer__gpu_run *run) {
 
 /* ---- timing ------------------------------------------------------------------------------------------------------ */
 
-/* A pass begins: from now on the driver times launches, when the context is profiled and the driver can. The only
- * memory that is taken while evaluating. */
+/* At the start of a pass: enable timing of launches if the context is profiled and the driver supports it. The only
+ * allocation during evals. */
 static void infer__gpu_timing(infer__ctx *c) {
     struct infer__gpu_run *run = c->run;
     infer_error err;
@@ -101,10 +99,10 @@ static void infer__gpu_timing(infer__ctx *c) {
     else if (run->driver->timing(run->queue, 1, &err)) infer__gpu_fail(c, "timing", &err);
 }
 
-/* The profile row of each launch whose time is not known yet stands behind the times. */
+/* The profile rows of launches whose times are not known yet are stored after the times. */
 static uint8_t *infer__gpu_timed_rows(struct infer__gpu_run *run) { return (uint8_t *)(run->times + INFER__GPU_TIMED); }
 
-/* The launches since the last op were this one's. */
+/* Attribute the launches since the last op to this one. */
 static void infer__gpu_timed(infer__ctx *c, const char *op, uint64_t bytes) {
     struct infer__gpu_run *run = c->run;
     infer__profile *p = infer__op_row(c, op);
@@ -115,7 +113,7 @@ static void infer__gpu_timed(infer__ctx *c, const char *op, uint64_t bytes) {
         infer__gpu_timed_rows(run)[run->n_timed] = (uint8_t)(p - c->profile);
 }
 
-/* The queue has been waited for: what the launches took goes to the ops that they belong to. */
+/* After a sync: add the launches' times to their ops. */
 static void infer__gpu_times(infer__ctx *c) {
     struct infer__gpu_run *run = c->run;
     infer_error err;

@@ -1,10 +1,10 @@
-/* gpu_run.c: what every op on a GPU is made of: a context's queue and opened kernels, the values per token on their way
- * to the device, launches.
+/* gpu_run.c: the basis of every op on a GPU: a context's queue and opened kernels, uploading the values per token,
+ * launches.
  *
  * Owns:  struct infer__gpu_run; how a pass is packed (infer__gpu_pack; kernels/dialect.h reads it).
- * Rules: names no vendor. Nothing is created or freed between prepare and finish. Whatever cannot be done is found
- *        before the launch, since a kernel cannot complain: the helpers below call infer__fail, and infer__gpu_launch
- *        does nothing after a failure.
+ * Rules: names no vendor. Nothing is created or freed between prepare and finish. Everything is checked before the
+ *        launch, since a kernel cannot report errors: the helpers below call infer__fail, and infer__gpu_launch does
+ *        nothing after a failure.
  * Start: infer__gpu_launch, infer__gpu_pack.
  */
 #include "gpu.h"
@@ -13,8 +13,8 @@
 #include "../../../kernels_embed.h"
 
 enum {
-    INFER__GPU_FEW = 8,            /* rows of x up to which matvec reads the weights once a row and still wins */
-    INFER__GPU_SIMD = 16,          /* rows of x from which Apple's matrix units win */
+    INFER__GPU_FEW = 8,            /* rows of x up to which matvec, reading the weights once per row, is faster */
+    INFER__GPU_SIMD = 16,          /* rows of x from which Apple's matrix units are faster */
     INFER__GPU_BUFS = 14,          /* of a kernel, at most */
     INFER__GPU_PASS_HEAD = 13,     /* ints before the arrays of a packed pass: PASS_* in dialect.h */
     INFER__GPU_RECORDINGS = 8,     /* shapes of passes that are remembered */
@@ -22,14 +22,14 @@ enum {
     INFER__GPU_TIMED = 8192        /* launches between two syncs whose times are kept */
 };
 
-/* The kernels of one program: base, keys and values, or a storage type; or a special one for either, which is there
- * only if the device takes it. Those of other kinds stay NULL. */
+/* The kernels of one program: base, a cache type or a storage type; or a special one, present only if the device
+ * supports it. Kernels of other kinds stay NULL. */
 typedef struct infer__gpu_set {
     int32_t kind, id;
     void *kernels[INFER__KERNEL_COUNT];
 } infer__gpu_set;
 
-/* A shape of passes that has been met; handle: the driver's recording, NULL = none yet. */
+/* A known shape of passes; handle: the driver's recording, NULL = none yet. */
 typedef struct infer__gpu_recording {
     void *handle;
     uint64_t shape, launches;
@@ -37,17 +37,18 @@ typedef struct infer__gpu_recording {
     int32_t refused;
 } infer__gpu_recording;
 
-/* The choices whose pairs by expert lie in the run's lists, in tiles of so many; ids.buf NULL: none. */
+/* The choices whose sorted pairs are in the run's lists, and the size of the tiles; ids.buf NULL: none. */
 typedef struct infer__gpu_listed {
     infer__tensor ids;
     int32_t n_used, n_expert, of;
 } infer__gpu_listed;
 
-/* The tensor that lies in x8, as long as no launch came after number `launches`; buf NULL: none. */
+/* The tensor whose conversion is cached in x8, valid as long as no launch came after number `launches`; buf NULL:
+ * none. */
 typedef struct infer__gpu_rounded {
     infer__tensor x;
     uint64_t launches;
-    int as; /* rounded to 8 bits, halves or BF16: gpu_moe.c */
+    int as; /* quantised to 8 bits, halves or BF16: gpu_moe.c */
 } infer__gpu_rounded;
 
 enum { INFER__GPU_MMA_WIDE = 200 };   /* tiles of 128 x 128 that fill a large device */
@@ -59,20 +60,20 @@ struct infer__gpu_run {
     int32_t n_sets;
     int32_t *staging; /* a packed pass, and its copy on the device: `cap` ints each */
     infer__buf pass;
-    infer__buf x8; /* input of a product, rounded to 8 bits or halves: kernels/round.k; empty when x stays float */
-    infer__buf parts; /* what attention leaves of the parts of a row: parts_len floats, then counters: 0 */
+    infer__buf x8; /* input of a product, quantised to 8 bits or halves: kernels/round.k; empty when x stays float */
+    infer__buf parts; /* partial results of attention: parts_len floats, then zeroed counters */
     uint64_t parts_len;
-    infer__buf ranks; /* of positions, before an indexer's choice: ranks_len words; see gpu_index.c */
+    infer__buf ranks; /* of positions, for an indexer's choice: ranks_len words; see gpu_index.c */
     uint64_t ranks_len;
     infer__buf lists, pairs; /* of experts: ints, floats: see gpu_moe.c */
     infer__gpu_listed listed;
     infer__gpu_rounded rounded;
-    uint64_t mma_wide;    /* products by mma.sync take wide tiles from so many on; tests and the check: 0 = all, also
+    uint64_t mma_wide;    /* minimum number for wide tiles in products by mma.sync; tests and the check: 0 = all, also
                            * those by wgmma, UINT64_MAX = none, and these share out as many columns as they can */
     uint64_t mma_groups;  /* and share out their columns into so many groups, when there are fewer tiles */
     uint64_t flash_parts; /* of attention on tensor cores; 0: as many as pay */
     uint64_t cap;
-    int32_t in_flight; /* staging may still be read by the upload: a sync ends that */
+    int32_t in_flight; /* the upload may still be reading staging: sync before writing */
     infer__gpu_recording recordings[INFER__GPU_RECORDINGS], *recording; /* the one that is being made, NULL = none */
     uint64_t passes;
     double *times; /* of launches since the last sync, and what they belong to: see gpu_record.c; NULL = not timed */
@@ -92,7 +93,7 @@ static void infer__gpu_recordings_close(struct infer__gpu_run *run);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* What the driver said; `what` was being done. */
+/* Report a driver's error; `what` was being done. */
 static void infer__gpu_fail(infer__ctx *c, const char *what, const infer_error *err) {
     infer__fail(c, err->code, "%s: %s: %s", infer__gpu_name(c->gpu), what, err->message);
 }
@@ -108,7 +109,7 @@ static int infer__gpu_buf_alloc(infer__ctx *c, infer__buf *b, uint64_t bytes) {
 
 static void infer__gpu_buf_release(infer__ctx *c, infer__buf *b) { infer__gpu_free(c->gpu, b); }
 
-/* What was made of tensors may be of older values: something else than an op of this pass wrote. */
+/* Invalidate cached conversions: tensors were written by something other than an op of this pass. */
 static void infer__gpu_forget(struct infer__gpu_run *run) {
     run->listed.ids.buf = run->rounded.x.buf = NULL;
 }
@@ -134,7 +135,7 @@ static void infer__gpu_download(infer__ctx *c, const infer__buf *b, uint64_t off
     else c->bytes_down += bytes;
 }
 
-/* The two places do not overlap: an API need not allow it. */
+/* The ranges must not overlap: APIs need not support that. */
 static void infer__gpu_copy_bytes(infer__ctx *c, infer__buf *dst, uint64_t dst_offset, const infer__buf *src,
                                   uint64_t src_offset, uint64_t bytes) {
     infer_error err;
@@ -148,7 +149,7 @@ static void infer__gpu_copy_bytes(infer__ctx *c, infer__buf *dst, uint64_t dst_o
         infer__gpu_fail(c, "copy", &err);
 }
 
-/* After a failure too: what was handed over before it may still be on its way. */
+/* After a failure too: earlier transfers may still be in flight. */
 static void infer__gpu_sync(infer__ctx *c) {
     infer_error err;
     if (!c->run || !c->run->queue) return;
@@ -169,7 +170,7 @@ static int32_t infer__gpu_last(const infer__pass *p) {
     return last;
 }
 
-/* Pages per sequence that the pass reaches: all sequences have as many as the longest. */
+/* Pages per sequence in the packed pass: as many for all as for the longest. */
 static int32_t infer__gpu_pages(const infer__pass *p) { return infer__gpu_last(p) / INFER__PAGE + 1; }
 
 /* Ints of a packed pass. */
@@ -179,14 +180,14 @@ static uint64_t infer__gpu_pass_len(const infer__pass *p) {
                                  INFER__CACHE_GROUPS * (uint64_t)infer__gpu_pages(p));
 }
 
-/* n ints to to[*at], which becomes the place `slot` of the head. */
+/* Append n ints at to[*at] and store the offset in entry `slot` of the header. */
 static void infer__gpu_put(int32_t *to, int slot, int32_t *at, const int32_t *from, int32_t n) {
     if (slot >= 0) to[slot] = *at;
     if (n > 0) memcpy(to + *at, from, (size_t)n * sizeof *to);
     *at += n;
 }
 
-/* The head says where each array begins, in the order of infer__pass; then the arrays, as long as they are used. */
+/* The header has the offset of each array, in the order of infer__pass; then come the used parts of the arrays. */
 static void infer__gpu_pack(const infer__pass *p, int32_t *to) {
     int32_t at = INFER__GPU_PASS_HEAD, stride = infer__gpu_pages(p), g, s, i;
     infer__gpu_put(to, 0, &at, p->ids, p->n_rows);
@@ -219,7 +220,7 @@ static void infer__gpu_begin(infer__ctx *c) {
         return;
     }
     infer__gpu_timing(c);
-    if (run->in_flight) infer__gpu_sync(c); /* the caller went on to another pass without waiting */
+    if (run->in_flight) infer__gpu_sync(c); /* the caller started another pass without waiting */
     infer__gpu_pack(&c->pass, run->staging);
     run->in_flight = 1;
     infer__gpu_upload(c, &run->pass, 0, run->staging, n * sizeof *run->staging);
@@ -239,7 +240,7 @@ static infer__gpu_set *infer__gpu_find(const struct infer__gpu_run *run, int32_t
     return NULL;
 }
 
-/* All kernels of a program that the device has. */
+/* Open all kernels of a program that the device has. */
 static infer_result infer__gpu_set_open(infer__ctx *c, int32_t kind, int32_t id, infer_error *err) {
     infer__gpu_set *set = &c->run->sets[c->run->n_sets++];
     infer_result r = INFER_OK;
@@ -252,7 +253,7 @@ static infer_result infer__gpu_set_open(infer__ctx *c, int32_t kind, int32_t id,
     return r;
 }
 
-/* Those of a special program, which nobody has to have: a failure is only told. */
+/* Open the kernels of a special program. They are optional: a failure is logged, not returned. */
 static void infer__gpu_special_open(infer__ctx *c, int32_t kind, int32_t id) {
     infer__gpu_set *set = &c->run->sets[c->run->n_sets];
     infer_error err;
@@ -266,7 +267,7 @@ static void infer__gpu_special_open(infer__ctx *c, int32_t kind, int32_t id) {
     c->run->n_sets--;
 }
 
-/* Whether this context may launch kernels of a module: it was compiled, and is for every cache or for this one. */
+/* 1 when this context may launch kernels of a module: it was compiled, and is for all cache types or this one. */
 static int infer__gpu_wants(infer__ctx *c, int32_t module) {
     const infer__module_row *row = infer__module_at(module);
     if (INFER__KINDS[row->kind].of == INFER__MODULE_KV && row->id != c->kv_type) return 0;
@@ -281,7 +282,7 @@ static uint64_t infer__gpu_run_bytes(uint64_t block_len) {
 /* 40 bytes for 32 values, or 2 bytes a value and 4 a row: see kernels/round.k. */
 static uint64_t infer__gpu_x8_bytes(uint64_t x8_len) { return x8_len * (INFER__CHUNK * 2 + 16); }
 
-/* Of the sums of parts of products by wgmma, behind x: as many tiles of 128 x 256 sums as there are processors, or as
+/* Bytes of the partial sums of wgmma products, after x: as many tiles of 128 x 256 sums as there are processors, or as
  * there can be parts of 512 columns. */
 static uint64_t infer__gpu_sums_bytes(const infer__needs *n) {
     uint64_t cols = (uint64_t)n->cols, tiles = (cols + 127) / 128 * (((uint64_t)n->rows + 255) / 256);
@@ -347,7 +348,7 @@ static infer_result infer__gpu_run_open(infer__ctx *c, const infer__gpu_bytes *b
     return r;
 }
 
-/* Room for parts of attention. The counters begin as zeros, and every launch leaves them so. */
+/* Allocate the parts of attention. The counters start at zero, and every launch resets them. */
 static int infer__gpu_parts_open(infer__ctx *c, const infer__gpu_bytes *b) {
     uint64_t at = b->parts_len * sizeof(float), bytes = b->parts;
     void *zeros;
@@ -414,13 +415,13 @@ static void infer__gpu_finish(infer__ctx *c) {
 
 /* ---- launching --------------------------------------------------------------------------------------------------- */
 
-/* What a launch gets. Kernels of other kinds than TYPE need no type. */
+/* The arguments of a launch. Only kernels of kind TYPE need a type. */
 typedef struct infer__gpu_call {
     const infer__quant *type;
     uint64_t bufs[INFER__GPU_BUFS];
 } infer__gpu_call;
 
-/* x * y groups. Empty grids are no launch: APIs refuse them. */
+/* Launch x * y groups. Empty grids are skipped: APIs refuse them. */
 static void infer__gpu_launch(infer__ctx *c, int32_t kernel, const infer__gpu_call *call, uint64_t x, uint64_t y,
                               const void *args, size_t args_size) {
     const infer__kernel_row *row = &INFER__KERNELS[kernel];
@@ -433,7 +434,7 @@ static void infer__gpu_launch(infer__ctx *c, int32_t kernel, const infer__gpu_ca
     INFER__ASSERT(args_size == (size_t)row->args_size && row->buffers <= INFER__GPU_BUFS);
     set = infer__gpu_find(c->run, row->kind, id);
     INFER__ASSERT(set && set->kernels[kernel]);
-    if (x > INT32_MAX || y > UINT16_MAX) { /* what every API takes */
+    if (x > INT32_MAX || y > UINT16_MAX) { /* limits of all APIs */
         infer__fail(c, INFER_ERR_UNSUPPORTED, "%s: a grid of %llu x %llu groups is too large", row->name,
                     (unsigned long long)x, (unsigned long long)y);
         return;
@@ -478,7 +479,8 @@ static int infer__gpu_there(infer__ctx *c, const infer__weight *w) {
     return 0;
 }
 
-/* First float of a vector (norm, bias, scales), which lies on the device as float32; *buf stays when there is none. */
+/* First float of a vector (norm, bias, scales), stored as float32 on the device; *buf is unchanged when there is
+ * none. */
 static uint32_t infer__gpu_vector(infer__ctx *c, const infer__weight *w, uint64_t *buf) {
     uint64_t bytes;
     if (!w) return 0;
@@ -489,7 +491,7 @@ static uint32_t infer__gpu_vector(infer__ctx *c, const infer__weight *w, uint64_
     return infer__gpu_floats(c, w->offset + bytes) - (uint32_t)(bytes / sizeof(float)); /* all of it in 32 bits */
 }
 
-/* The place of a matrix in bytes; 0 when kernels cannot take it. */
+/* The offset of a matrix in bytes; 0 when kernels cannot address it. */
 static int infer__gpu_matrix(infer__ctx *c, const infer__weight *w, infer__gpu_call *call, uint32_t *lo, uint32_t *hi,
                              uint32_t *row_bytes) {
     if (!infer__gpu_there(c, w)) return 0;
@@ -507,7 +509,7 @@ static int infer__gpu_matrix(infer__ctx *c, const infer__weight *w, infer__gpu_c
     return 1;
 }
 
-/* As infer__op_end; a context that is profiling waits, so that the time is the op's, unless the device tells it. */
+/* As infer__op_end; a profiling context waits, so that the time is the op's own, unless the device reports it. */
 static void infer__gpu_end(infer__ctx *c, const char *op, uint64_t bytes, double began) {
     if (c->profiling && c->run->times) {
         infer__gpu_timed(c, op, bytes);

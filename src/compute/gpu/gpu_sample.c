@@ -1,7 +1,7 @@
-/* gpu_sample.c: the k largest values of rows on a GPU, in rounds: every part of a row gives its k best, until one part
+/* gpu_sample.c: the k largest values of rows on a GPU, in rounds: every part of a row yields its k best, until one part
  * is left (kernels/sample.k).
  *
- * Rules: rows are done together as far as the scratch goes. Rounds write the scratch's halves in turn.
+ * Rules: as many rows are processed together as fit the scratch. Rounds alternate between the scratch's halves.
  * Start: infer__gpu_top.
  */
 #include "gpu.h"
@@ -10,7 +10,7 @@
 
 enum { INFER__GPU_BEST_EACH = 1024 }; /* values that a group of k_best takes at first */
 
-/* One round over `rows` rows: parts of `each` entries give k each, to y. The args of k_best and k_top agree but for
+/* One round over `rows` rows: parts of `each` entries give k each, to y. The args of k_best and k_top agree except for
  * `each`, which is k there. */
 static void infer__gpu_top_round(infer__ctx *c, const infer__gpu_call *call, int32_t k, const struct infer__k_best *b,
                                  uint64_t rows) {
@@ -64,7 +64,7 @@ static void infer__gpu_top_rows(infer__ctx *c, const infer__top_args *a, uint64_
         }
         infer__gpu_top_round(c, &call, a->k, &b, rows);
         if (b.parts == 1) return;
-        call.bufs[0] = scratch_buf; /* read what was written, write behind it, then before it again */
+        call.bufs[0] = scratch_buf; /* read what was written, write after it, then before it again */
         b.x = b.y;
         b.x_stride = b.y_stride;
         b.n = b.parts * k;

@@ -1,5 +1,5 @@
 /* gpu_step.c: ops of recurrent layers on GPUs: short convolutions, state spaces, gated delta rules (kernels/conv.k,
- * kernels/step.k). Cells are what they are on the CPU, so saved sessions fit both.
+ * kernels/step.k). Cells have the CPU's layout, so saved sessions fit both.
  */
 #include "gpu.h"
 
@@ -45,7 +45,7 @@ static void infer__gpu_conv(infer__ctx *c, const infer__conv_args *a) {
     infer__gpu_end(c, "conv", (uint64_t)a->w->rows * a->w->row_bytes, began);
 }
 
-/* What both recurrences have of heads with more than one value. */
+/* Arguments shared by both recurrences of heads with more than one value. */
 static void infer__gpu_step(infer__ctx *c, infer__gpu_call *call, struct infer__k_step *k,
                             const infer__tensor *const *t, const infer__weight *w, const infer__weight *bias,
                             const infer__weight *skip, const infer__buf *cells) {
@@ -75,7 +75,7 @@ static void infer__gpu_step(infer__ctx *c, infer__gpu_call *call, struct infer__
     INFER__GPU_LAUNCH(c, INFER__K_STEP, call, (uint64_t)k->heads * k->blocks, (uint64_t)c->pass.n_seq, *k);
 }
 
-/* With a decay for each key, and of lightning attention, which has no alpha, beta and bias. */
+/* Delta nets with a decay for each key; lightning attention, which has no alpha, beta and bias. */
 static void infer__gpu_delta_keys(infer__ctx *c, const infer__delta_args *a) {
     infer__gpu_call call;
     struct infer__k_keyed_step k;
@@ -210,7 +210,7 @@ static void infer__gpu_wkv(infer__ctx *c, const infer__wkv_args *a) {
     k.k = infer__gpu_tensor(c, &a->k, &call.bufs[1]);
     k.v = infer__gpu_tensor(c, &a->v, &call.bufs[2]);
     k.w = infer__gpu_tensor(c, &a->w, &call.bufs[3]);
-    for (i = 4; i < 12; i++) call.bufs[i] = call.bufs[0]; /* any buffer will do where there is none */
+    for (i = 4; i < 12; i++) call.bufs[i] = call.bufs[0]; /* any valid buffer where there is none */
     k.y = infer__gpu_tensor(c, &a->y, &call.bufs[10]);
     if (a->kind == INFER__WKV_7) {
         k.rate = infer__gpu_tensor(c, &a->rate, &call.bufs[4]);

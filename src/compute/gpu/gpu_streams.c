@@ -1,4 +1,4 @@
-/* gpu_streams.c: several residual streams, sums of what was kept of one, and sparse activations, on devices. */
+/* gpu_streams.c: several residual streams, sums over a stream's past, and sparse activations, on GPUs. */
 #include "gpu.h"
 
 #ifndef INFER_NO_GPU

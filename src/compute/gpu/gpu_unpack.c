@@ -298,7 +298,7 @@ static int32_t infer__ptx_name_take(infer__ptx_names *m, char before, const uint
     return number;
 }
 
-/* The text of `bytes` bytes that src[0 .. n-1] stands for, and a zero behind it; 0 when it gives another length. */
+/* The text of `bytes` bytes that src[0 .. n-1] stands for, and a zero after it; 0 when it gives another length. */
 static int infer__ptx_names_write(infer__ptx_names *m, const char *text, uint32_t n, char *dst, uint32_t bytes) {
     const uint8_t *src = (const uint8_t *)text, *const end = src + n;
     uint32_t at = 0;

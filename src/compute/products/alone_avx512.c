@@ -1,12 +1,12 @@
-/* alone_avx512.c: one column of activations times rows as they are in the file, with AVX-512 and VNNI.
+/* alone_avx512.c: GEMV, one column of activations times rows in the file's layout, with AVX-512 and VNNI.
  *
- * Owns:  infer__alone_rows: for the storage types that models are mostly made of.
- * How:   codes go from the file's layout to vpdpbusd in registers, by the same functions that unpack them: 64 stores
- *        and loads a chunk less. Integer sums, and what is done with them, are those of int8_avx512.c, so results are
- *        the same bit for bit.
- * Numbers: GB/s of packed bytes in cache on a Zen 5 core, unpacked first and this way: Q4_0 31, 40; Q8_0 39, 50;
- *        Q4_K 31, 40. A token of a 1B model is 1.0 (Q6_K) to 1.2 times (Q4_0) as fast. Asking for memory goes on while
- *        sums are finished: on an Emerald Rapids 85 % of what a thread reads, Q4_K; without 79 %.
+ * Owns:  infer__alone_rows: for the most common storage types.
+ * How:   codes go from the file's layout to vpdpbusd in registers, using the functions of unpack: 64 fewer stores and
+ *        loads per chunk. Integer sums and the float arithmetic are those of int8_avx512.c, so results are the same bit
+ *        for bit.
+ * Numbers: GB/s of packed bytes in cache on a Zen 5 core, unpacked first and this way: Q4_0 31, 40; Q8_0 39, 50; Q4_K
+ *        31, 40. A token of a 1B model is 1.0 (Q6_K) to 1.2 times (Q4_0) as fast. Prefetching continues while sums are
+ *        finished: on an Emerald Rapids 85 % of what a thread reads, Q4_K; without 79 %.
  * Start: INFER__ALONE.
  */
 #include "cpu_int8.h"
@@ -25,8 +25,9 @@ INFER__ON_avx512vnni INFER__INLINE void infer__row_sums_avx512vnni(const __m512i
     }
 }
 
-/* 16 rows of a chunk. row(i, p): the codes of row i, at p, to v. The scales come last: reading those of 16 rows first
- * would wait for memory that is on its way; where they are words among the codes, `row` keeps them in `scales`. */
+/* 16 rows of a chunk. row(i, p): the codes of row i, at p, to v. The scales are read last: reading those of 16 rows
+ * first would wait for memory that is being prefetched; where they are words among the codes, `row` keeps them in
+ * `scales`. */
 #  define INFER__ALONE(name, grain, has_min, offset, row, after)                                                     \
     INFER__ON_avx512vnni static void infer__##name##_alone_avx512vnni(                                               \
         const uint8_t *src, uint64_t row_bytes, const infer__x8 *x8, infer__unpacked *w, float *y) {                 \

@@ -1,10 +1,10 @@
 /* amx.h: the tile instructions of AMX, one macro each.
  *
  * Owns:  INFER__AMX (this build has code for AMX) and INFER__TILE_*.
- * How:   as bytes, so that every compiler and assembler for x86-64 takes them: none has to know AMX, and none reorders
- *        them. Addresses are rax, strides rcx. Compilers keep nothing in tiles, so there is nothing to clobber.
- * Rules: tiles belong to a thread, and any call may lose them: a function configures, multiplies, stores and releases.
- *        tests/amx_twin.h defines the same macros in C, for CPUs without AMX (INFER__AMX_TWIN).
+ * How:   as bytes, so that every compiler and assembler for x86-64 accepts them without knowing AMX, and does not
+ *        reorder them. Addresses are rax, strides rcx. Compilers keep nothing in tiles, so there is nothing to clobber.
+ * Rules: tiles belong to a thread, and any call may clobber them: a function configures, multiplies, stores and
+ *        releases. tests/amx_twin.h defines the same macros in C, for CPUs without AMX (INFER__AMX_TWIN).
  * Source: Intel SDM vol. 2, LDTILECFG, TILELOADD, TDPBSSD, TDPBF16PS; the order of sums of TDPBF16PS was verified on an
  *        Emerald Rapids.
  * Start: INFER__TILE_CONFIGURE.

@@ -1,15 +1,15 @@
-/* cpu_float.c: the engine of matrix products with F32, F16 and BF16 weights: how a product is cut into blocks.
+/* cpu_float.c: the engine of matrix products with F32, F16 and BF16 weights: splitting a product into blocks.
  *
  * Owns:  infer__float_tile, and the activations that BF16 weights are multiplied with (infer__float_prepare).
- * How:   few columns: the weight is read as it is in the file and converted in registers; memory sets the pace. One
- *        column (generation) takes row after row, more take four rows side by side and ask for the next four. Many
+ * How:   few columns: the weight is read in the file's layout and converted in registers; memory is the limit. One
+ *        column (generation) takes row after row, more take four rows side by side and prefetch the next four. Many
  *        columns (prompts): 32 rows are decoded for 64 steps along K (1,024 floats or 2,048 BF16 values: 4 KiB of a
- *        row) and multiplied with up to 192 columns, whose lanes wait in the worker's scratch for the next 64 steps. Of
- *        a block, 24 KiB of columns and 16 KiB of rows are in the first-level cache (48 KiB here), the other rows and
- *        the lanes (384 KiB) in the second.
+ *        row) and multiplied with up to 192 columns, whose lanes are kept in the worker's scratch for the next 64
+ *        steps. Of a block, 24 KiB of columns and 16 KiB of rows are in the L1 cache (48 KiB here), the other
+ *        rows and the lanes (384 KiB) in the second.
  *        One core of a busy Zen 5, K = 8192 by 512 columns: F16 187 of 240 GFLOP/s, BF16 335 of 440; before, without
  *        cuts along K, F16 took 96 to 102.
- * Invariant: an element's lanes run over K in order, whatever the batch, the cuts or the threads.
+ * Invariant: an element's lanes run over K in order, whatever the batch, the blocks or the threads.
  * Start: infer__float_tile.
  */
 #include "cpu_float.h"
@@ -38,7 +38,7 @@ static const infer__float_tiled *infer__float_tiled_for(const infer__ctx *c, int
     return tiled && tiled->multiply[kind] ? tiled : NULL;
 }
 
-/* Products with w run here, not by definition; `prepared`: on activations that infer__float_prepare made. */
+/* 1 when products with w run here and not by the definition; `prepared`: on the output of infer__float_prepare. */
 static int infer__float_usable(const infer__ctx *c, const infer__weight *w, int *prepared) {
     int kind = infer__float_kind(w->type);
     *prepared = kind == INFER__FLOAT_BF16 || infer__float_tiled_for(c, kind) != NULL;
@@ -109,7 +109,7 @@ static int32_t infer__float_block(const infer__float_product *p, int32_t n) {
 
 static int infer__float_few(const struct infer__floats *f, int32_t n_x) { return n_x <= INFER__FLOAT_FEW * f->cols; }
 
-/* Rows of a task at most: with few columns a core reads on in one place, with many there is enough work in a tile. */
+/* Rows of a task at most: with few columns a core reads sequentially, with many there is enough work in a tile. */
 static int32_t infer__float_task_rows(const infer__ctx *c, const infer__weight *w, int32_t n_x) {
     const infer__float_tiled *tiled = infer__float_tiled_for(c, infer__float_kind(w->type));
     if (tiled) return n_x <= 16 ? infer__task_rows(w) : tiled->rows;
@@ -183,7 +183,7 @@ static void infer__float_stream(const infer__float_product *p) {
         return;
     }
     for (r = 0; r < p->n; r += INFER__FLOAT_ROWS) {
-        if (r > p->n - INFER__FLOAT_ROWS) r = p->n - INFER__FLOAT_ROWS; /* some once more, with the same result */
+        if (r > p->n - INFER__FLOAT_ROWS) r = p->n - INFER__FLOAT_ROWS; /* some again, with the same result */
         w = p->w + r * p->sw;
         infer__float_stream_rows(p, w, p->sw,
                                  p->after + p->n - r >= 2 * INFER__FLOAT_ROWS ? w + INFER__FLOAT_ROWS * p->sw : w,

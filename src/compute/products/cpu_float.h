@@ -27,8 +27,8 @@ enum {
 };
 
 /* acc[(j * 4 + i) * 16 + lane] += rows w + i * sw times columns x + j * sx, over `steps` steps. Strides are in bytes.
- * next is asked for in advance: as many bytes as are read, or with sn 0 a cache line per step. One column asks for what
- * follows w by itself. */
+ * next is prefetched: as many bytes as are read, or with sn 0 a cache line per step. One column prefetches what follows
+ * w itself. */
 typedef void (*infer__float_fn)(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx, int64_t steps,
                                 const uint8_t *next, int64_t sn, float *acc);
 
@@ -259,8 +259,8 @@ enum {
     INFER__UNROLL for (j = 0; j < (C); j++) SUMS(s[0][0][j], s[0][1][j], s[0][2][j], s[0][3][j], y + j * sy);      \
   }
 
-/* infer__float_KIND_1_L: of one column, where memory sets the pace: row after row, so that memory is read in one line,
- * two pages ahead. Four rows side by side got 92 % of what two cores of a Zen 5 can read, this 98 %. */
+/* infer__float_KIND_1_L: GEMV, where memory is the limit: row after row, so that memory is read sequentially, two pages
+ * ahead. Four rows side by side reached 92 % of what two cores of a Zen 5 can read, this 98 %. */
 enum { INFER__FLOAT_AHEAD = 8192 };
 #define INFER__FLOAT_ROW_DOTS(L, ON, KIND, G)                                                                          \
     ON static void infer__float_##KIND##_1_##L(const uint8_t *w, int64_t sw, const uint8_t *x, int64_t sx,             \

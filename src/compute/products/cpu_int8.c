@@ -1,11 +1,11 @@
-/* cpu_int8.c: the engine of quantised matrix products: which functions run, and how a product is cut into pieces.
+/* cpu_int8.c: the engine of quantised matrix products: the choice of functions, and splitting a product into tasks.
  *
- * Owns:  INT8 (levels), the choice of unpack functions, rounding of activations, and the task of a few rows.
- * How:   the input is rounded to 8 bits once (infer__x8_prepare), chunk after chunk of all columns. A task then takes
- *        two groups of 16 rows of a weight and walks along K in chunks of 256 values: unpack the chunk of all rows,
- *        multiply it with every column while it is in the first-level cache, go on. Sums grow in the worker's scratch
- *        and go to y at the end. So a weight is read and unpacked once for INFER__INT8_PANEL columns, whatever the
- *        type.
+ * Owns:  INT8 (levels), the choice of unpack functions, quantising activations, and the task of a few rows.
+ * How:   the input is quantised to 8 bits once (infer__x8_prepare), chunk by chunk for all columns. A task then takes
+ *        two groups of 16 rows of a weight and iterates along K in chunks of 256 values: unpack the chunk of all rows,
+ *        then multiply it with every column while it is in the L1 cache. Sums are accumulated in the worker's
+ *        scratch and written to y at the end. So a weight is read and unpacked once per INFER__INT8_PANEL columns,
+ *        whatever the type.
  * Invariant: an element's sum runs over K in order, whatever the batch, the tiles or the threads.
  * Start: infer__int8_rows.
  */
@@ -88,7 +88,7 @@ static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_s
 
 static const infer__int8 *infer__int8_find(uint32_t cpu) {
     const infer__int8 *row = infer__int8_levels;
-    while (row->need & ~cpu) row++; /* the last row needs nothing */
+    while (row->need & ~cpu) row++; /* the last row has no requirements */
     return row;
 }
 
@@ -124,7 +124,7 @@ static void infer__cpu_select(infer__ctx *c, uint32_t cpu) {
 static int32_t infer__chunks(int32_t cols) { return (cols + INFER__CHUNK - 1) / INFER__CHUNK; }
 
 static uint64_t infer__cpu_x8_len(uint64_t rows, int32_t cols) { return rows * (uint64_t)infer__chunks(cols); }
-static uint64_t infer__cpu_x8_bytes(uint64_t len) { /* tiles of columns read on */
+static uint64_t infer__cpu_x8_bytes(uint64_t len) { /* tiles of columns read past the end */
     return len ? (len + INFER__TILE_COLS) * sizeof(infer__x8) : 0;
 }
 
@@ -140,7 +140,7 @@ static void infer__x8_task(void *arg, int row, int worker) {
     job->c->int8->quantise(infer__row(job->x, row), job->x->cols, job->c->cpu->x8 + row, job->x->rows);
 }
 
-/* Round all rows of x; chunk i of row r goes to c->cpu->x8[i * rows + r]. */
+/* Quantise all rows of x; chunk i of row r goes to c->cpu->x8[i * rows + r]. */
 static void infer__x8_prepare(infer__ctx *c, const infer__tensor *x) {
     infer__x8_job job;
     INFER__ASSERT((uint64_t)x->rows * (uint64_t)infer__chunks(x->cols) <= c->cpu->x8_len);
@@ -151,7 +151,7 @@ static void infer__x8_prepare(infer__ctx *c, const infer__tensor *x) {
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
 
-/* A weight as the tasks need it; made once per op, since divisions for every chunk cost a quarter of a token's time. */
+/* A weight prepared for the tasks, once per op, since divisions for every chunk cost a quarter of a token's time. */
 typedef struct infer__int8_weight {
     const uint8_t *data, *end;
     uint64_t row_bytes;
@@ -199,8 +199,8 @@ static const uint8_t *infer__int8_chunk(const infer__int8_weight *w, int64_t r, 
     return src;
 }
 
-/* Part i of a group whose rows, from r, lie one after the other: asked for in so many steps while part i of the group
- * before is worked on. Without any of it a token of the 1B model reads 14 GB/s. */
+/* Prefetch part i of a group of consecutive rows from r on, in steps, while part i of the previous group is processed.
+ * Without prefetching a token of the 1B model reads 14 GB/s. */
 static infer__ahead infer__int8_ahead(const infer__int8_weight *w, int64_t r, int32_t i, int32_t steps) {
     infer__ahead a;
     int32_t bytes = r + INFER__GROUP > w->rows ? 0 : w->ahead;
@@ -210,25 +210,25 @@ static infer__ahead infer__int8_ahead(const infer__int8_weight *w, int64_t r, in
     return a;
 }
 
-/* What is left of it. Inline, or gcc 12 drops the calls: it takes a function of prefetches as pure. */
+/* Prefetch the rest. Inline, or gcc 12 drops the calls: it considers a function of prefetches pure. */
 INFER__INLINE void infer__int8_ask_rest(infer__ahead *a) {
     for (; a->at < a->end; a->at += 64) INFER__PREFETCH_FAR(a->at);
 }
 
 /* Rows r .. r+n-1 (n <= INFER__INT8_ROWS) of a weight with n_x columns (<= cpu_run.panel) of the x_rows rows of x:
- * those in cols, or from `first` on. next: the rows that the worker takes then, which are asked for; w->rows: none. */
+ * those in cols, or from `first` on. next: the worker's next rows, to be prefetched; w->rows: none. */
 typedef struct infer__int8_block {
     int64_t r, next;
     int32_t n, first, n_x, x_rows;
     const int32_t *cols;
-    /* Where the sums go then is brought into the cache on the way: that was a tenth of a long prompt. Column j to the
+    /* The destination of the sums is prefetched meanwhile: that was a tenth of a long prompt. Column j to the
      * row `first` + j of y, or to y_rows[j], from y_col on. */
     const infer__tensor *y;
     const int32_t *y_rows;
     int32_t y_col;
 } infer__int8_block;
 
-/* What multiplies n_x columns of a type better than a level's dots, or NULL. */
+/* A faster way than a level's dots for n_x columns of a type, or NULL. */
 static const infer__int8_many *infer__int8_many_find(const infer__int8 *level, const infer__quant *type, int32_t n_x) {
     const infer__int8_many *many = level->many;
     return many && many->grain == type->grain && n_x >= many->least ? many : NULL;
@@ -289,7 +289,7 @@ INFER__INLINE void infer__int8_copy(float *to, const float *from, int32_t n) {
     if (n > 0) memcpy(to, from, (size_t)n * sizeof *to);
 }
 
-/* Ask for a group of rows whole, which nobody did while something else was worked on. */
+/* Prefetch a whole group of rows that was not prefetched during earlier work. */
 static void infer__int8_cold(const infer__int8_weight *w, int64_t r) {
     int32_t j;
     for (j = 0; j < w->chunks; j++) {
@@ -298,8 +298,8 @@ static void infer__int8_cold(const infer__int8_weight *w, int64_t r) {
     }
 }
 
-/* Rows r .. r+n-1 of w times all of x, any n; the worker goes on with those after them. cold: nobody asked for the
- * first group yet. */
+/* Rows r .. r+n-1 of w times all of x, any n; the worker continues with the rows after them. cold: the first group has
+ * not been prefetched. */
 static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, int32_t r, int32_t n, int cold,
                              int32_t n_x, const infer__tensor *y, int worker) {
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);

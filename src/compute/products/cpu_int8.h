@@ -1,15 +1,15 @@
-/* cpu_int8.h: the integer dot products of the CPU backend: what instruction sets provide and the engine uses.
+/* cpu_int8.h: the integer dot products of the CPU backend: the interface between instruction sets and the engine.
  *
- * Owns:  infer__x8 (activations rounded to 8 bits), infer__int8 (a level's functions), and the arithmetic they share.
- * Arithmetic: activations are rounded to 8 bits with one float32 scale per 32 values. With isum = the exact integer sum
- *        of (q - offset) * x over a grain of 16 or 32 values, a block of 32 values adds to an element of y
+ * Owns:  infer__x8 (activations quantised to 8 bits), infer__int8 (a level's functions), and the arithmetic they share.
+ * Arithmetic: activations are quantised to 8 bits with one float32 scale per 32 values. With isum = the exact integer
+ *        sum of (q - offset) * x over a grain of 16 or 32 values, a block of 32 values adds to an element of y
  *          t = isum * scale (+ min * xsum),  for a grain of 16 both halves one after the other,
  *          y = t * d + y
  *        block after block in ascending order, where d is the scale of the activations and xsum the sum of their
- *        integers. Integer sums are exact whatever their order, so levels, batches and tilings give the same bits but
- *        for fused multiply-add: a row alone and in a batch has the same result on one level.
- * Rules: a level's functions read infer__unpacked and infer__x8 only; storage types end at unpack, but for the few
- *        types and the level that infer__alone_fn is written for.
+ *        integers. Integer sums are exact whatever their order, so levels, batches and tilings give the same bits
+ *        except for fused multiply-add: on one level a row has the same result alone and in a batch.
+ * Rules: a level's functions read infer__unpacked and infer__x8 only and know no storage types, except the GEMV
+ *        functions (infer__alone_fn).
  * Start: infer__int8, then int8_scalar.c (the definition of a level), then cpu_int8.c (the engine).
  */
 #ifndef INFER__CPU_INT8_H
@@ -34,7 +34,7 @@ enum { INFER__INT8_GROUPS = 2 };
 /* For levels that multiply tiles of columns. */
 enum { INFER__TILE_COLS = 16 };
 typedef struct infer__tile_scratch {
-    infer__x8 x[INFER__TILE_COLS];              /* columns that do not lie side by side */
+    infer__x8 x[INFER__TILE_COLS];              /* columns that are not adjacent */
     float y[INFER__TILE_COLS][INFER__GROUP];    /* and some of them */
     int32_t sums[INFER__CHUNK / 32 * INFER__INT8_GROUPS * INFER__TILE_COLS * INFER__GROUP];
 } infer__tile_scratch;
@@ -56,7 +56,7 @@ INFER__INLINE const infer__x8 *infer__x8_col(const infer__dots_args *a, int32_t 
     return a->x + (a->cols ? a->cols[j] : j);
 }
 
-/* A faster way for `least` columns and more of types with that grain, with the same results; begin and end stand around
+/* A faster way for at least `least` columns of types with that grain, with the same results; begin and end enclose
  * calls of dots. */
 typedef struct infer__int8_many {
     int32_t least, grain;
@@ -84,15 +84,15 @@ static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cp
 /* A faster unpack of a type for an instruction set; each file of them ends with a table. */
 typedef struct infer__unpack_row { int32_t id; uint32_t need; infer__unpack_fn fn; } infer__unpack_row;
 
-/* A chunk of INFER__GROUP rows, as they are in the file, times one column: y[row] += , as unpack and dots do it, bit
- * for bit. May read as far as unpack; w is scratch, but for what it says to ask for. For one level: its file ends with
- * a table. */
+/* GEMV: a chunk of INFER__GROUP rows in the file's layout times one column: y[row] += ..., with the bits of unpack and
+ * dots. May read as far as unpack; w is scratch, except for its prefetch fields. For one level: its file ends with a
+ * table. */
 typedef void (*infer__alone_fn)(const uint8_t *src, uint64_t row_bytes, const infer__x8 *x, infer__unpacked *w,
                                 float *y);
 typedef struct infer__alone_row { int32_t id; infer__alone_fn fn; } infer__alone_row;
 
-/* Round a block of 32 (or the first n of it, then zeros) to q = x / d, d = max |x| / 127, ties to even. A block with a
- * value that is not finite gets such a d, which every sum with it then shows. */
+/* Quantise a block of 32 (or the first n of it, then zeros) to q = x / d, d = max |x| / 127, ties to even. A block with
+ * a non-finite value gets a non-finite d, which propagates to every sum. */
 INFER__INLINE void infer__x8_block(const float *x, int n, int i, infer__x8 *out) {
     uint32_t max = 0;
     float d, inverse;

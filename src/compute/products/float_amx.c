@@ -6,9 +6,9 @@
  *        of 32 values; a step adds hi * hi, then weight hi * activation lo, then weight lo * activation hi, each the
  *        way tdpbf16ps adds. K is filled up with zeros.
  * How:   16 rows of a weight by 32 values are the first operand, 16 columns or fewer the second. With up to 16 columns
- *        the sums of 16 rows stay in a tile, and BF16 rows are multiplied where they lie in the file. With more, 128
- *        rows are made ready for 8 or 16 steps and multiplied with up to 512 columns, whose sums wait in the worker's
- *        scratch: two groups of columns stay in the first-level cache while all rows pass by. (32 rows, and columns
+ *        the sums of 16 rows stay in a tile, and BF16 rows are multiplied directly from the file. With more, 128 rows
+ *        are prepared for 8 or 16 steps and multiplied with up to 512 columns, whose sums are kept in the worker's
+ *        scratch: two groups of columns stay in the L1 cache while all rows are read. (32 rows, and columns
  *        from the third-level cache each time: half of the speed.)
  * Start: infer__tiled_many.
  */
@@ -18,7 +18,7 @@
 #if defined(INFER__AMX) && defined(INFER__FLOAT_PAIRS)
 
 enum {
-    INFER__TILED_GROUPS = 8,   /* of 16 rows that are made ready at once: 128 KiB, of the second-level cache */
+    INFER__TILED_GROUPS = 8,   /* groups of 16 rows that are prepared at once: 128 KiB of the L2 cache */
     INFER__TILED_TILES = 16,   /* of a group: steps, hi and lo */
     INFER__TILED_PANEL = 32,   /* groups of 16 columns whose sums a worker holds */
     INFER__TILED_BYTES = 1024  /* of a tile */
@@ -169,7 +169,7 @@ INFER__INLINE void infer__tiled_block(const uint8_t *w, int64_t w_apart, const u
     if (w_apart && x_apart) INFER__TILE_STORE(3, z + 256, row);
 }
 
-/* All groups of rows that are ready times one or two groups of columns. */
+/* All prepared groups of rows times one or two groups of columns. */
 INFER__INLINE void infer__tiled_sweep(infer__tiled_scratch *t, int32_t groups, const uint8_t *x, int64_t x_apart,
                                       int64_t x_bytes, int64_t row, int64_t n_steps, int split, int first,
                                       int32_t panel) {
@@ -231,8 +231,7 @@ INFER__ON_pairs INFER__INLINE void infer__tiled_many(const infer__float_product 
     INFER__TILE_RELEASE();
 }
 
-/* At most 16 columns. BF16 rows are multiplied where they lie, but for a last step that is not whole and a last
- * group. */
+/* At most 16 columns. BF16 rows are multiplied in place, except for an incomplete last step or group. */
 INFER__ON_pairs INFER__INLINE void infer__tiled_few(const infer__float_product *p, int kind, infer__tiled_scratch *t) {
     enum { T = INFER__TILED_BYTES };
     const int split = kind != INFER__FLOAT_BF16, bytes = kind == INFER__FLOAT_F32 ? 128 : 64;

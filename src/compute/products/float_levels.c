@@ -1,7 +1,7 @@
 /* float_levels.c: FLOATS: blocks of dot products with float weights, one row per level, best first.
  *
  * Owns:  the wrappers that give each body of cpu_float.h its instruction set; decoding, and adding up lanes, where an
- *        instruction set has a better way than plain C.
+ *        instruction set has a faster way than plain C.
  * Rules: no sums of its own. Functions to add up lanes add the same pairs as infer__sum_L.
  * Start: infer__floats_rows at the end.
  */
@@ -146,8 +146,8 @@ INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 5, 1)
 INFER__FLOAT_DOTS(avx512, INFER__ON_pairs, pairs, 6, 1)
 INFER__FLOAT_WHOLES(INFER__ON_pairs, pairs)
 
-/* Rows are copied for their place in the caches. Halves stay halves: converting them again and again is free on Zen 5,
- * which does it beside the multiplications (219 against 213 GFLOP/s), and they take half of the space. */
+/* Rows are copied to be contiguous in the caches. Halves stay halves: converting them repeatedly is free on Zen 5,
+ * which does it in parallel with the multiplications (219 against 213 GFLOP/s), and they take half the space. */
 static void infer__float_copy_f16(const uint8_t *src, uint8_t *dst, int64_t n) {
     memcpy(dst, src, (size_t)n * 2);
     infer__float_fill(dst, 2 * n, 32);
@@ -260,6 +260,6 @@ static const struct infer__floats infer__floats_rows[] = {
 
 static const struct infer__floats *infer__floats_find(uint32_t cpu) {
     const struct infer__floats *row = infer__floats_rows;
-    while (row->need & ~cpu) row++; /* the last row needs nothing */
+    while (row->need & ~cpu) row++; /* the last row has no requirements */
     return row;
 }

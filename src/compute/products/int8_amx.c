@@ -1,13 +1,13 @@
 /* int8_amx.c: integer dot products with AMX, for many columns: 16 rows of a weight by 16 columns are a tile.
  *
- * Owns:  the amxint8 row of INT8, which is avx512vnni but for many columns of types with a grain of 32.
- * How:   the integer sums of a block of 32 values of 16 x 16 elements are one product of tiles; what is done with them
- *        is the float arithmetic of int8_avx512.c, so the results are the same bit for bit. Transposed codes are tiles
- *        already, and so are rounded activations as they lie.
+ * Owns:  the amxint8 row of INT8, which is avx512vnni except for many columns of types with a grain of 32.
+ * How:   the integer sums of a block of 32 values of 16 x 16 elements are one product of tiles, followed by the float
+ *        arithmetic of int8_avx512.c, so the results are the same bit for bit. Transposed codes are tiles already, and
+ *        so are quantised activations.
  * Numbers: while tile instructions are under way, 512-bit arithmetic runs at half its rate: so first all products of 16
- *        columns and 32 rows, then all floats. A tile is stored three products after its own, or what follows waits for
- *        it. Of avx512vnni's speed on an Emerald Rapids, 512 columns: Q4_0 1.4, Q4_K 1.3; a grain of 16, whose products
- *        fill half of a tile, 1.0. Slower: 64 rows, floats and products side by side, columns copied to lie together.
+ *        columns and 32 rows, then all floats. A tile is stored three products after its own, to avoid a stall. Of
+ *        avx512vnni's speed on an Emerald Rapids, 512 columns: Q4_0 1.4, Q4_K 1.3; a grain of 16, whose products fill
+ *        half of a tile, 1.0. Slower: 64 rows, floats and products side by side, columns copied next to each other.
  * Start: infer__dots_amxint8.
  */
 #include "amx.h"
@@ -20,8 +20,8 @@ enum {
     INFER__AMX_REST = 4   /* and those that are left after whole tiles */
 };
 
-/* Products of block b (a constant: registers are part of instructions) for two groups of rows; columns that come
- * after these are asked for. */
+/* Products of block b (a constant: registers are part of instructions) for two groups of rows; the following columns
+ * are prefetched. */
 #  define INFER__AMX_PRODUCT(i, b, g)                                              \
     INFER__TILE_LOAD(6 + (g), codes + 512 * (b) + GROUP * (g), 64);                \
     INFER__TILE_ZERO((i) % 4);                                                     \
@@ -71,11 +71,11 @@ INFER__ON_avx512 INFER__INLINE void infer__dots_body_amxint8(const infer__dots_a
     for (j = 0; j + INFER__AMX_REST <= a->n_x; j += m) {
         const infer__x8 *x = infer__x8_col(a, j);
         m = INFER__MIN(a->n_x - j, INFER__TILE_COLS);
-        if (a->cols) { /* columns that do not lie side by side */
+        if (a->cols) { /* columns that are not adjacent */
             for (i = 0; i < m; i++) s->x[i] = *infer__x8_col(a, j + i);
             x = s->x;
         }
-        infer__amx_products(x, a->tile, s->sums); /* groups and columns that are not there give sums for nobody */
+        infer__amx_products(x, a->tile, s->sums); /* sums of missing groups and columns are ignored */
         for (g = 0; g < a->n_groups; g++) {
             float *y = a->y + j * a->stride + g * INFER__GROUP;
             for (i = 0; i < m && m < INFER__TILE_COLS; i++) memcpy(s->y[i], y + i * a->stride, sizeof s->y[i]);

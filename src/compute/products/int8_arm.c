@@ -2,7 +2,7 @@
  *
  * Owns:  the neon, dotprod and i8mm rows of INT8.
  * How:   codes are signed here: a narrow type's fit as they are and its offset is taken off through the sum of the
- *        activations; a wide type's lose 128 by flipping the top bit. Few columns: rows are multiplied as they lie and
+ *        activations; a wide type's lose 128 by flipping the top bit. Few columns: rows are multiplied as stored and
  *        the partial sums of four rows added pairwise into one vector. Many columns (dotprod): codes are transposed,
  *        four values of four rows a vector, and multiplied with one lane of the activations, 4 columns x 16 rows at a
  *        time. i8mm multiplies two rows with two columns, 8 values at once, from the same rows.
@@ -120,7 +120,7 @@ INFER__INLINE void infer__dots_body_neon(const infer__dots_args *a, int grain, i
 }
 INFER__DEFINE_DOTS_ARM(neon, infer__dots_body_neon)
 
-/* Activations as every level rounds them (round to nearest even in hardware). */
+/* Quantise activations as on every level (round to nearest even in hardware). */
 static void infer__quantise_neon(const float *x, int64_t n, infer__x8 *out, int64_t stride) {
     int64_t k;
     for (k = 0; k < n; k += 32) {

@@ -1,7 +1,7 @@
 /* int8_avx512.c: integer dot products with AVX-512 and VNNI: 16 rows of a weight are the 16 lanes.
  *
  * Owns:  the avx512vnni row of INT8.
- * How:   for few columns (infer__direct_*) a row of codes is multiplied as it lies, vpdpbusd adding the four blocks of
+ * How:   for few columns (infer__direct_*) a row of codes is multiplied as stored, vpdpbusd adding the four blocks of
  *        128 values in the four 128-bit lanes; 16 rows of partial sums are then transposed and added, so that a vector
  *        holds one block of 16 rows. For many columns (infer__tile_*) the codes are transposed once, four values of 16
  *        rows a vector, and multiplied with broadcast activations: no sum across lanes is left. The integers are the
@@ -123,8 +123,8 @@ INFER__ON_avx512vnni INFER__INLINE void infer__sums_avx512vnni(const uint8_t *q,
     infer__lanes_to_rows_avx512(t, high);
 }
 
-/* Blocks h .. h + 3 (of n_blocks) with their integer sums, of which the halves of blocks lie apart when grain is 16, to
- * the sums of 16 rows. */
+/* Blocks h .. h + 3 (of n_blocks) with their integer sums, of which the halves of blocks are separate when grain is 16,
+ * to the sums of 16 rows. */
 INFER__ON_avx512 INFER__INLINE __m512 infer__blocks_avx512(const infer__unpacked *w, const infer__x8 *x,
                                                            const int32_t *start, int h, int n_blocks, int grain,
                                                            int has_min, __m512i *low, __m512i *high, __m512 acc) {
@@ -213,8 +213,8 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
 }
 
 /* For gcc the columns of y are a constant distance apart, that of the engine: their addresses need no registers. And it
- * must not keep sums in registers from block to block, or it spills others (grain 16: 63 % of the peak). Both together
- * bring 72 to 75 %. clang spills when the distance is constant (60 % instead of 72 %). */
+ * must not keep sums in registers from block to block, or it spills others (grain 16: 63 % of the peak). Together that
+ * gives 72 to 75 %. clang spills when the distance is constant (60 % instead of 72 %). */
 #  if defined(__GNUC__) && !defined(__clang__)
 #    define INFER__TILE_STRIDE(a) (INFER__INT8_GROUPS * INFER__GROUP)
 #    define INFER__TILE_BLOCK __asm__ volatile("" ::: "memory");
@@ -234,7 +234,7 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
       for (b = 0; b < n_blocks; b++) {                                                                               \
         __m512 t[G][M];                                                                                              \
         INFER__TILE_BLOCK                                                                                            \
-        /* the next M columns, where they lie side by side (not experts') */                                           \
+        /* the next M columns, where they are adjacent (not experts') */                                           \
         INFER__UNROLL for (j = 0; j < M; j++) INFER__PREFETCH((const char *)(x[j] + M) + 64 * b);                    \
         INFER__UNROLL for (half = 0; half < halves; half++) {                                                        \
           int at = halves * b + half;                                                                                \

@@ -1,8 +1,8 @@
 /* int8_other.c: integer dot products with the vectors of RISC-V (RVV 1.0) and of WebAssembly (SIMD128).
  *
- * Owns:  the rvv and simd128 rows of INT8. Both are there when the compiler's target has them: WebAssembly cannot
+ * Owns:  the rvv and simd128 rows of INT8. Both exist if the compiler's target has them: WebAssembly cannot
  *        choose at run time, and gcc 12 has no RVV functions at all.
- * How:   rows are multiplied as they lie, 16 codes at a time, signed (a wide type's top bit is flipped): products of 16
+ * How:   rows are multiplied as stored, 16 codes at a time, signed (a wide type's top bit is flipped): products of 16
  *        bits, added in pairs. The float arithmetic of a block is the scalar row's.
  * Numbers: none: RVV has run under qemu, SIMD128 under node.
  * Start: infer__dots_wide.

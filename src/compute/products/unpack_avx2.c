@@ -4,7 +4,7 @@
  *        what they compute; results are equal.
  * How:   codes row after row, two blocks side by side: their first halves are one vector of infer__unpacked, their
  *        second halves another. Then the scales, block after block, of 8 rows each.
- * Tails: a row may end after an odd number of blocks; what is read beyond it goes where nobody looks.
+ * Tails: a row may end after an odd number of blocks; what is read beyond it is written to unused entries.
  * Start: INFER__UNPACK_AVX2.
  */
 #include "cpu_int8.h"
@@ -85,7 +85,7 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__row_halves_avx2(const uint8_t *p, uin
     return _mm256_cvtph_ps(v);
 }
 
-/* Two fp16 of each of 8 rows, which lie together. */
+/* Two adjacent fp16 of each of 8 rows. */
 INFER__ON_avx2 INFER__INLINE void infer__half_pairs_avx2(const uint8_t *p, uint64_t row_bytes, __m256 *first,
                                                          __m256 *second) {
     const __m128i apart = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);

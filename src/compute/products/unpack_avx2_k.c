@@ -90,7 +90,7 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__shift_avx2(__m256i v, int low, int h
     return _mm256_srlv_epi32(v, _mm256_setr_epi32(low, low, low, low, high, high, high, high));
 }
 
-/* Where vector c (0..3) of half h of the blocks of a row lies: blocks 2 c and 2 c + 1. */
+/* The position of vector c (0..3) of half h of the blocks of a row: blocks 2 c and 2 c + 1. */
 INFER__INLINE uint8_t *infer__pair_at(uint8_t *q, int c, int h) { return q + 128 * (c / 2) + 32 * (c % 2) + 64 * h; }
 
 INFER__ON_avx2 static void infer__q4_k_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,

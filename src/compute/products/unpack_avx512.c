@@ -5,8 +5,8 @@
  *        number of bytes one permutation of words brings the codes of four blocks together, another their scales;
  *        scales of 16 rows are transposed as fp16 and then converted. Scales that are single bytes are collected 16
  *        rows at a time.
- * Tails: a row may end after any number of blocks: vectors are read so that they stay within INFER__OVERREAD, and what
- *        they bring from beyond goes where nobody looks.
+ * Tails: a row may end after any number of blocks: vectors are read so that they stay within INFER__OVERREAD, and bytes
+ *        from beyond the end go to unused entries.
  * Start: infer__words_unpack_avx512, infer__q8_0_unpack_avx512.
  */
 #include "cpu_int8.h"

@@ -147,7 +147,7 @@ INFER__ON_avx512 INFER__INLINE void infer__put_signs_avx512(__m256i signs, infer
 
 /* 256 codes of a row from entries of eight, without signs: words 2 m and 2 m + 1 of every lane to v[m]. A byte of an
  * entry holds four even or four odd values, so a half byte is looked up twice, by its low and its high bits; even and
- * odd lie side by side already. add: 0, or something to each byte of an entry. */
+ * odd are adjacent already. add: 0, or something to each byte of an entry. */
 INFER__ON_avx512 INFER__INLINE void infer__spread_2_avx512(__m512i e, __m512i first, __m512i second, __m512i add,
                                                            __m512i *v) {
     const __m512i low = _mm512_set1_epi8(15);

@@ -2,7 +2,7 @@
  *
  * Owns:  infer__unpacks_avx512_k. The plain C functions of quant_k.c define what they compute, and the layouts; results
  *        are equal bit for bit, since scale times d is exact.
- * How:   64 codes that lie together in infer__unpacked are the first (or second) halves of four blocks of 32, and a
+ * How:   64 adjacent codes in infer__unpacked are the first (or second) halves of four blocks of 32, and a
  *        type of 256 values keeps those in 16 or 32 bytes: spread the bytes over the four lanes of 128 bits, shift each
  *        lane by its own count, mask. Scales of 16 rows: 16 bytes of each are transposed as 4 x 4 dwords, so that a
  *        vector has the same 4 bytes of all rows; fields of 6 bits are put together there, for 16 rows at once.

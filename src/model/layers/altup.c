@@ -2,8 +2,9 @@
  * 2411.07501), as Gemma 3n has them.
  *
  * A token has n_streams streams. Stream 0 is the residual stream x; the others are kept for the pass. A layer predicts
- * what all become (each a sum of all), computes attention and FFN for stream 0, and corrects every one by how far its
- * prediction of stream 0 was off. Streams begin and end with products of a matrix each, as long as stream 0.
+ * all streams (each a weighted sum of all), computes attention and FFN for stream 0, and corrects every stream by the
+ * error of the prediction of stream 0. At both ends each stream goes through a matrix of its own, scaled to the length
+ * of stream 0.
  * Owns:  the kinds "streams", "prediction", "low-rank residual", "correction", "mean of streams".
  * Source: transformers, modeling_gemma3n.py.
  */
@@ -108,7 +109,7 @@ static int64_t infer__correct_cols(const infer_model *m, const infer__layer *l) 
     return INFER__MAX(infer__predict_cols(m, l), (int64_t)m->hp.n_per_layer);
 }
 
-/* coef = W tanh(router (norm(x) * weights / width)); where they lie in the work area: behind the router's. */
+/* coef = W tanh(router (norm(x) * weights / width)); their place in the work area: after the router's. */
 static infer__tensor infer__stream_coefs(infer_context *c, const infer__layer *l, const infer__tensor *x, int slot) {
     int32_t n = x->rows, many = c->model->hp.n_streams;
     infer__tensor xn = infer__view(&c->at->xn, 0, n, x->cols), r = infer__view(&c->at->work, 0, n, many);
@@ -164,7 +165,8 @@ static infer_result infer__correct_check(const infer_model *m, infer__layer *l, 
     return r ? r : infer__need(l, INFER__W_ALTUP_CORRECT_SCALE, err);
 }
 
-/* All streams go on by what attention and FFN made of stream 0; all but that one get the layer's input. */
+/* Correct all streams by the results of attention and FFN for stream 0; all but that one get the layer's input
+ * added. */
 static void infer__correct_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     int32_t n = s->x.rows, i;
     infer__tensor coef = infer__stream_coefs(c, l, &s->x, INFER__W_ALTUP_CORRECT);

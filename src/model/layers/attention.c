@@ -1,13 +1,13 @@
 /* attention.c: the attention mixer: Q, K, V, norms, rotation, cache, softmax, output projection.
  *
- * Grouped-query attention (arXiv 2305.13245) over the session's cache. What a model does not have (biases, norms of
- * heads, rotation, sinks, clamp, a gate of the heads' results: arXiv 2505.06708) is absent from its layer and skipped.
+ * Grouped-query attention (arXiv 2305.13245) over the session's cache. Optional parts (biases, norms of heads,
+ * rotation, sinks, clamp, a gate of the heads' results: arXiv 2505.06708) are skipped if the layer does not have them.
  */
 #include "../model.h"
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-enum { INFER__NEAR = 128 }; /* keys farther away than so many tokens have the bias of that distance */
+enum { INFER__NEAR = 128 }; /* keys at a larger distance have the bias of this one */
 
 /* The window of a layer, 0 = it sees everything. The file may say which layers have one: a flag for each, or N for all
  * but every N-th (0: all). */
@@ -28,9 +28,9 @@ static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
     return every == 0 || layer % every < every - 1 ? hp->window : 0;
 }
 
-/* M-RoPE (Qwen2-VL, arXiv 2409.12191) cuts the pairs into sections for time, height and width, each with a position of
- * its own. All three are the same in text, so that it is the usual rotation. A fourth section has no position in text:
- * its pairs would not be rotated. 1 when there are sections. */
+/* M-RoPE (Qwen2-VL, arXiv 2409.12191) splits the pairs into sections for time, height and width, each with its own
+ * position. In text all three are equal, which gives the usual rotation. A fourth section has no position in text, so
+ * its pairs would not be rotated. Returns 1 when there are sections. */
 static int infer__mix_attention_sections(infer__keys *k, int32_t n_rot) {
     static const char NAME[] = "rope.dimension_sections";
     const infer__kv *kv;
@@ -58,7 +58,7 @@ static int infer__mix_attention_sections(infer__keys *k, int32_t n_rot) {
     return three > 0;
 }
 
-/* The last layers read the keys and values of the last layer before them that has its own, and sees as much. */
+/* The last layers read the keys and values of the nearest earlier layer that has its own and the same window. */
 static void infer__mix_attention_kv_from(infer__keys *k, infer__layer *l) {
     const infer__hparams *hp = &k->m->hp;
     infer__layer *from;
@@ -153,15 +153,15 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     infer__indexer_keys(k, l, 0);
 }
 
-/* The groups of a row that a norm's weight or bias is for: each head, with one set of values for all of them or a set
- * of its own ([n_head][dim]), or 1: the whole row. 0 when it is shaped otherwise. */
+/* The number of groups that a norm's weight or bias applies to: heads, with one set of values for all or one per head
+ * ([n_head][dim]), or 1: the whole row. 0 for any other shape. */
 static int32_t infer__head_groups(const infer_model *m, const infer__layer *l, const infer__weight *w, int32_t n_head) {
     const infer__gguf_tensor *t = infer__gguf_tensor_find(&m->gguf, w->name);
     if (w->cols == l->dim_k || t->dims[0] == (uint64_t)l->dim_k) return n_head;
     return t->rows == 1 ? 1 : 0;
 }
 
-/* Weight and bias of a norm of heads must cut the row alike: the op reads both by the groups of the weight. */
+/* Weight and bias of a norm of heads must have the same groups: the op uses those of the weight for both. */
 static infer_result infer__check_head_norm(const infer_model *m, const infer__layer *l, int slot, int32_t n_head,
                                            int32_t *groups, infer_error *err) {
     const infer__weight *w = &l->w[slot], *b = &l->w[slot + 1];
@@ -216,8 +216,8 @@ static infer_result infer__check_head_norms(const infer_model *m, infer__layer *
     return r ? r : infer__only_with(m, l, INFER__W_ATTN_K_NORM_B, INFER__W_ATTN_K_NORM, err);
 }
 
-/* A scale of a matrix that has a bias would not say what it scales: slots of n scales, of the biases from one on, two
- * slots apart. */
+/* A scale of a matrix with a bias would be ambiguous: check the slots of n scales and those of the biases, two slots
+ * apart. */
 static infer_result infer__check_scales(const infer__layer *l, int scale, int bias, int n, infer_error *err) {
     int i;
     for (i = 0; i < n; i++)
@@ -273,8 +273,8 @@ static infer_result infer__widen_q_norm(infer_model *m, infer__layer *l, infer_e
     return INFER_OK;
 }
 
-/* The bucket of a key so many tokens ahead (T5, arXiv 1910.10683, and its code): half of them for distances of their
- * own, the others for ranges that grow, up to NEAR; for each direction, where keys lie on both sides. */
+/* The bucket of a key by its distance ahead (T5, arXiv 1910.10683, and its code): half of the buckets are single
+ * distances, the others growing ranges up to NEAR; separately for each direction if keys are on both sides. */
 static int32_t infer__near_bucket(int32_t ahead, int32_t n, int both) {
     const int32_t half = both ? n / 2 : n, exact = half / 2, away = ahead < 0 ? -ahead : both ? ahead : 0;
     int32_t bucket = away;
@@ -310,7 +310,7 @@ static infer_result infer__near_table(infer_model *m, infer__layer *l, infer_err
     return INFER_OK;
 }
 
-/* Fused weights, then biases, as slices: slots are neighbours. */
+/* Split fused weights, then biases, into slices: their slots are adjacent. */
 static infer_result infer__mix_attention_split(infer_model *m, infer__layer *l, infer_error *err) {
     infer__weight *w = l->w;
     int32_t q = l->n_head * l->dim_k, k = l->n_head_kv * l->dim_k, v = l->n_head_kv * l->dim_v, i;
@@ -334,7 +334,7 @@ static int64_t infer__mix_attention_cols(const infer_model *m, const infer__laye
            (l->q_gated ? 2 * (int64_t)l->n_head * l->dim_k : l->w[INFER__W_ATTN_GATE].rows) + infer__indexer_cols(l);
 }
 
-/* Keys and values; a window's in pages of their own, which are given back as it moves on. */
+/* Keys and values; those of a window in separate pages, which are freed as the window moves. */
 static void infer__mix_attention_state(infer_model *m, infer__layer *l, infer__part *p) {
     int32_t group = l->window && !m->hp.encoder ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
     if (l->kv_from) {
@@ -348,7 +348,7 @@ static void infer__mix_attention_state(infer_model *m, infer__layer *l, infer__p
     infer__indexer_state(m, l, p);
 }
 
-/* What the layer's attention computes, whatever the buffers. */
+/* The attention args of the layer, without buffers. */
 static void infer__attention_of(const infer__layer *l, infer__attention_args *a) {
     memset(a, 0, sizeof *a);
     a->n_head = l->n_head;
@@ -447,7 +447,7 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
     }
 }
 
-/* V's norm has no weights; where there is no V it is made of K, before K has its own. */
+/* V's norm has no weights; without a V, it is made from K before K's own norm. */
 static void infer__value_norm(infer_context *c, const infer__layer *l, const infer__tensor *k, const infer__tensor *v) {
     infer__norm_args a;
     if (!l->v_norm_bare || l->kv_from) return;
@@ -464,7 +464,7 @@ static void infer__rope_run(infer_context *c, const infer__rope_args *a) {
     if (a) c->ctx.ops->rope(&c->ctx, a);
 }
 
-/* Of rows [head][query, gate]: the queries' norm to q, where the gates are to *gate, a row a head. */
+/* From rows [head][query, gate]: write the normed queries to q; *gate is a view of the gates, a row per head. */
 static void infer__query_gated(infer_context *c, const infer__layer *l, const infer__tensor *both,
                                const infer__tensor *q, infer__tensor *gate) {
     infer__norm_args a;
@@ -501,14 +501,14 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     int gated = l->w[INFER__W_ATTN_GATE].type != NULL;
     if (gated || l->index_of.heads) infer__sublayer_norm(c, s);
     if (gated) {
-        infer__product(c, &s->x, &l->w[INFER__W_ATTN_GATE], NULL, &gate); /* x is of no account afterwards */
+        infer__product(c, &s->x, &l->w[INFER__W_ATTN_GATE], NULL, &gate); /* x is not needed afterwards */
     }
     infer__qkv(c, l, s, l->q_gated ? &both : &q, &k, &v);
     memset(&store, 0, sizeof store);
     store.rope_q = infer__rope_of(l, &q, l->n_head, &rope_q);
     store.rope_k = l->kv_from ? NULL : infer__rope_of(l, &k, l->n_head_kv, &rope_k);
     infer__value_norm(c, l, &k, &v);
-    if (l->qk_norm_rotated) { /* the cache gets what the norm makes of a rotated key */
+    if (l->qk_norm_rotated) { /* the cache gets normed rotated keys */
         infer__rope_run(c, store.rope_q);
         infer__rope_run(c, store.rope_k);
         store.rope_q = store.rope_k = NULL;

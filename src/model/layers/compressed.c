@@ -2,13 +2,13 @@
  *
  * All heads read one row per position, which is key and value, and whose last values are rotated:
  *     q = norm(norm(x Wqa) Wqb) of each head;  kv = norm(x Wkv);  score = rotate(q) rotate(kv)
- * A position's row sees those of a window. In most layers it also sees entries, each made of the rows of several
- * positions (infer__compress_args), as soon as all of these are up to its own: of 4, which overlap, those that an
- * indexer chooses by entries of its own, or of 128, all. One softmax goes over both, with a sink. What heads get is
- * rotated back, and the output's matrix is one of a low rank for each group of heads, and one for all of them.
- * What an entry is made of lies in the cache by position, as float32; so an unfinished one goes back, forks and is
- * saved as all that is kept of positions.
- * Source: llama.cpp's computation, which the recordings have.
+ * A row attends to the positions of a window. In most layers it also attends to compressed entries, each made from the
+ * rows of several positions (infer__compress_args), once all of these are up to its own: entries of 4 positions, which
+ * overlap, as chosen by an indexer with its own entries, or all entries of 128. One softmax covers both, with a sink.
+ * The heads' results are rotated back, and the output projection is a low-rank matrix per group of heads followed by
+ * one for all of them. The inputs of an entry are cached by position, as float32, so rewinds, forks and saves need no
+ * special handling of unfinished entries.
+ * Source: llama.cpp's computation, as in the recordings.
  */
 #include "../model.h"
 
@@ -16,7 +16,7 @@ enum { INFER__COMPRESS_FEW = 4, INFER__COMPRESS_MANY = 128 };
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Converters write nextn_predict_layers also where the block that predicts is not there: then all blocks are layers. */
+/* Converters write nextn_predict_layers even without a prediction block: then all blocks are layers. */
 static void infer__deepseek4_keys(infer__keys *k, infer__hparams *hp) {
     char name[64];
     infer__format(name, sizeof name, "blk.%d.nextn.eh_proj.weight", (int)hp->n_layer);
@@ -25,7 +25,7 @@ static void infer__deepseek4_keys(infer__keys *k, infer__hparams *hp) {
     infer__hyper_mixed_keys(k, hp);
 }
 
-/* The positions of an entry: a number for each layer, and for blocks behind them. */
+/* The positions of an entry: a number for each layer, and for blocks after them. */
 static int32_t infer__compress_every(infer__keys *k, int32_t layer) {
     static const char NAME[] = "attention.compress_ratios";
     const infer__kv *kv = infer__gguf_find(k->g, infer__key_name(k, NAME));
@@ -166,7 +166,7 @@ static void infer__compressed_rotate(infer_context *c, const infer__layer *l, co
                                      int back) {
     infer__rope_args a;
     infer__tensor part = infer__columns(t, l->dim_k - l->n_rot, n_head * l->dim_k);
-    if (!infer__rope_of(l, &part, n_head, &a)) return; /* of the last head only what is rotated is there */
+    if (!infer__rope_of(l, &part, n_head, &a)) return; /* the last head has only its rotated part */
     a.back = back;
     c->ctx.ops->rope(&c->ctx, &a);
 }

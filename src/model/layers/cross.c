@@ -1,5 +1,5 @@
-/* cross.c: cross attention: rows of a decoder see the keys and values of the session's source (source.c), which the
- * pass of the encoder makes for every layer at its end.
+/* cross.c: cross attention: a decoder's rows attend to the keys and values of the session's encoded input (source.c),
+ * which the encoder's pass computes for every decoder layer at its end.
  */
 #include "../model.h"
 

@@ -1,11 +1,10 @@
-/* cycles.c: two stacks of layers that run in turns over the same tokens (HRM-Text; hierarchical reasoning, arXiv
+/* cycles.c: two stacks of layers that alternate over the same tokens (HRM-Text; hierarchical reasoning, arXiv
  * 2506.21734).
  *
  * The low stack runs l_cycles times, then the high one once, and all of that h_cycles times. Both have a state, high:
- * the embedding at first, and low: a learnt row. A run reads high + low, and its norm is what its stack's state
- * becomes.
- * The high one goes to the head. The file has each stack's blocks once; every run of one is layers of this library,
- * with keys and values of its own.
+ * the embedding at first, and low: a learnt row. A run reads high + low, and the norm of its result becomes its stack's
+ * state. The head reads the high state. The file has each stack's blocks once; every run of a stack is a sequence of
+ * layers here, with their own keys and values.
  * Owns:  the kind "states of two stacks", at the front of every run; which block a layer's tensors are in.
  * Source: transformers, modeling_hrm_text.py; llama.cpp agrees.
  */

@@ -5,14 +5,14 @@
  * d = (norm of heads(y) * silu(h Wz)) Wout; in some models sigmoid(h Wz).
  * Kimi's has three matrices in place of Wqkv, alphas of each key, and a sigmoid in place of silu(h Wz); Wa and Wz may
  * be products of two.
- * What it keeps of a session is the last taps - 1 rows that the convolution reads, and the states of its heads.
+ * Its state per session: the last taps - 1 rows for the convolution, and the states of its heads.
  * infer__ssm has the sizes: heads of dim values, groups = key heads, of `state` values.
  */
 #include "../model.h"
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-enum { INFER__MAX_DELTA_STATE = 256 }; /* so that what a few rows are prepared to fits a worker's scratch */
+enum { INFER__MAX_DELTA_STATE = 256 }; /* so that a few prepared rows fit a worker's scratch */
 
 static void infer__delta_keys(infer__keys *k, infer__layer *l) {
     infer__ssm *s = &l->ssm;
@@ -109,7 +109,7 @@ static infer_result infer__delta_split(infer_model *m, infer__layer *l, infer_er
                : INFER_ERR_MEMORY;
 }
 
-/* The taps of q, k and v as those of one convolution; A with the sign that infer__delta_args wants. */
+/* The taps of q, k and v as those of one convolution; A with the sign of infer__delta_args. */
 static infer_result infer__kda_split(infer_model *m, infer__layer *l, infer_error *err) {
     const infer__ssm *s = &l->ssm;
     const infer__weight *part = &l->w[INFER__W_KDA_TAPS_Q];
@@ -150,7 +150,7 @@ static int64_t infer__delta_cols(const infer_model *m, const infer__layer *l) {
     return 2 * (int64_t)l->ssm.conv + l->ssm.inner + 2 * (int64_t)l->ssm.heads;
 }
 
-/* The same, with alphas of keys and what lies between two matrices. */
+/* The same, with alphas of keys and the values between the two matrices. */
 static int64_t infer__kda_cols(const infer_model *m, const infer__layer *l) {
     return infer__delta_cols(m, l) + l->ssm.inner +
            INFER__MAX(l->w[INFER__W_KDA_F_A].rows, l->w[INFER__W_KDA_G_A].rows);
@@ -181,7 +181,7 @@ static const char *infer__delta_lacks(const infer__ops *ops, const infer__layer 
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
-/* alpha and beta: two matrices, or one with those of a key head's value heads in turns. */
+/* alpha and beta: two matrices, or one in which they alternate per key head. */
 static void infer__delta_rates(infer_context *c, const infer__layer *l, const infer__tensor *x, uint64_t at,
                                infer__delta_args *a) {
     const infer__ssm *s = &l->ssm;
@@ -202,7 +202,7 @@ static void infer__delta_rates(infer_context *c, const infer__layer *l, const in
     a->run = a->run_step = s->heads;
 }
 
-/* y = x W, or (x Wa) Wb with what lies between them at float `at` of the work area. */
+/* y = x W, or (x Wa) Wb with the intermediate values at float `at` of the work area. */
 static void infer__kda_product(infer_context *c, const infer__layer *l, const infer__tensor *x, int a, int b,
                                uint64_t at, const infer__tensor *y) {
     infer__tensor low = infer__view(&c->at->work, at, x->rows, l->w[a].rows);
@@ -267,7 +267,7 @@ static void infer__mix_delta(infer_context *c, const infer__layer *l, infer__sub
     a.q = infer__columns(&conved, 0, keys);
     a.k = infer__columns(&conved, keys, keys);
     a.v = infer__columns(&conved, 2 * keys, d->inner);
-    a.y = infer__view(&c->at->work, 0, n, d->inner); /* what was convolved is of no account any more */
+    a.y = infer__view(&c->at->work, 0, n, d->inner); /* the convolution's input is not needed any more */
     a.a = &l->w[INFER__W_DELTA_A];
     a.dt_bias = &l->w[INFER__W_DELTA_DT_B];
     a.cells = &c->cache.bufs[s->part->state[1]].buf;
@@ -276,7 +276,7 @@ static void infer__mix_delta(infer_context *c, const infer__layer *l, infer__sub
     a.dim = d->dim;
     a.state = d->state;
     a.tiled = d->tiled;
-    a.eps = d->kda ? c->model->hp.eps : 1e-6f; /* of the published code, whatever the norms' is */
+    a.eps = d->kda ? c->model->hp.eps : 1e-6f; /* the published code's, independent of the norms' */
     c->ctx.ops->delta(&c->ctx, &a);
     infer__trace(c, l->index, "delta", &a.y);
     infer__slot_norm(c, l, INFER__W_DELTA_NORM, d->heads, &a.y, &a.y);

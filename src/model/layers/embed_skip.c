@@ -1,4 +1,4 @@
-/* embed_skip.c: the tokens' embeddings once more, which a layer adds to the stream times a number of its own (Talkie).
+/* embed_skip.c: the tokens' embeddings, which each layer adds to the stream again, times its own factor (Talkie).
  */
 #include "../model.h"
 

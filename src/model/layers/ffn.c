@@ -61,7 +61,7 @@ static void infer__act_run(infer_context *c, const infer__act_args *a) {
     infer__gate(c, INFER__ACT_LINEAR, &a->x, &a->y);
 }
 
-/* Of the gates only those that stand out stay. */
+/* Keep only the gates far above the mean. */
 static void infer__act_cut(infer_context *c, const infer__layer *l, const infer__tensor *gate) {
     infer__streams_args a;
     memset(&a, 0, sizeof a);
@@ -79,7 +79,7 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
     infer__act_args act = infer__act_of(l, l->w[gate_slot].type ? &gate : NULL, &up);
     int slots[3], has_gate = l->w[gate_slot].type != NULL, i;
     int apart = l->ffn_scales[0] != 1 || l->ffn_scales[1] != 1 || l->act_sparse ||
-                l->act == INFER__ACT_SITU; /* what gate and up give is needed */
+                l->act == INFER__ACT_SITU; /* needs the results of gate and up */
     infer__matmul_args mm;
     memset(&mm, 0, sizeof mm);
     slots[0] = up_slot;

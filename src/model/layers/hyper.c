@@ -1,14 +1,14 @@
 /* hyper.c: hyper-connections (arXiv 2409.19606), as HY 4 and DeepSeek V4 have them: several residual streams in place
  * of one.
  *
- * Of what all streams of a token hold, beside each other and normalised, a matrix makes the coefficients of a sublayer:
+ * A matrix computes the coefficients of a sublayer from all streams of a token, concatenated and normalised:
  *     in_i = sigmoid(c_i scale_0 + base_i) + eps;  out_i = times * sigmoid(c_(n+i) scale_1 + base_(n+i)) + eps
- * The sublayer reads norm(sum of in_i s_i), and s_i += out_i * what it gives. At first all streams are the embedding;
- * the head reads such a sum, too. DeepSeek V4 (arXiv 2512.24880) has no eps in out_i, and n * n coefficients more:
- *     s_i = out_i * what it gives + sum of M_ji s_j, M = balance(c scale_2 + base) (infer__streams_args)
- * Owns:  the kind "hyper-connections": before each sublayer, and at the end of the last layer. The stream that the rest
- *        of the pass knows begins every sublayer as 0, so that it is what the sublayer gives.
- * Source: llama.cpp's computation, which the recordings have.
+ * The sublayer reads norm(sum of in_i s_i), and s_i += out_i * its result. All streams start as the embedding; the head
+ * reads such a sum, too. DeepSeek V4 (arXiv 2512.24880) has no eps in out_i, and n * n coefficients more:
+ *     s_i = out_i * its result + sum of M_ji s_j, M = balance(c scale_2 + base) (infer__streams_args)
+ * Owns:  the kind "hyper-connections": before each sublayer, and at the end of the last layer. The residual stream of
+ *        the rest of the pass is 0 before every sublayer, so that afterwards it is the sublayer's result.
+ * Source: llama.cpp's computation, as in the recordings.
  */
 #include "../model.h"
 
@@ -85,7 +85,7 @@ static void infer__hyper_start(infer_context *c, const infer__tensor *x, const i
     }
 }
 
-/* What the sublayer before it gave goes to the streams; x -> what the next one reads, which is kept. */
+/* Add the previous sublayer's result to the streams; compute the next one's input from them, which is kept. */
 static void infer__hyper_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const infer_model *m = c->model;
     const infer__part *p = s->part;

@@ -3,12 +3,12 @@
  *
  * With s the n streams of a token, each normalised by itself, beside each other:
  *     h = mean of the streams of s * sigmoid(Wup silu(Wdown s / n));  w = 2 sigmoid(Winject s / n)
- * The sublayer reads h, and stream i += w_i * what it gives. At first all streams are the embedding; the head reads
- * such an h, which is its norm, too.
+ * The sublayer reads h, and stream i += w_i * its result. All streams start as the embedding; the head reads such an h
+ * in place of a norm.
  * Owns:  the kinds "low-rank hyper-connections", before each sublayer and at the end of the last layer, and "shares of
- *        streams", behind each of them, and at the beginning. The stream that the rest of the pass knows is 0 before a
- *        sublayer, so that it is what the sublayer gives.
- * Source: llama.cpp's computation, which the recordings have.
+ *        streams", after each sublayer, and at the beginning. The residual stream of the rest of the pass is 0 before a
+ *        sublayer, so that afterwards it is the sublayer's result.
+ * Source: llama.cpp's computation, as in the recordings.
  */
 #include "../model.h"
 

@@ -1,15 +1,17 @@
-/* indexer.c: which positions a layer's attention reads: a stage of attention, usual or latent, with keys of its own.
+/* indexer.c: choosing the positions that a layer's attention reads: a stage of usual or latent attention, with its own
+ * keys.
  *
  * Latent attention (DeepSeek Sparse Attention: the DeepSeek-V3.2-Exp report):
  *     q = norm(x Wqa) Wiq; k = layer_norm(x Wik); w = x Wiw; score = sum over heads of w max(rotate(q) rotate(k), 0)
- * and the `top` positions with the largest are chosen, for all heads alike. The published code turns q and k by a
- * Hadamard matrix, which is for its 8-bit products and changes no score, and scales w, which changes no order.
- * Usual attention (MiniMax M3): q, k = norm(x Wiq), norm(x Wik); score = rotate(q) rotate(k), for each K/V head by
- * itself, and blocks are chosen (infer__index_args).
- * By means (Qwen 3.8 Flash Next): entries are made of every so many positions (compressed.c says how they are kept),
+ * and the `top` positions with the largest are chosen, for all heads alike. The published code multiplies q and k by a
+ * Hadamard matrix, for its 8-bit products, which does not change scores, and scales w, which does not change their
+ * order. Usual attention (MiniMax M3): q, k = norm(x Wiq), norm(x Wik); score = rotate(q) rotate(k), for each K/V head
+ * by itself, and blocks are chosen (infer__index_args).
+ * By means (Qwen 3.8 Flash Next): an entry is made of a fixed number of positions (compressed.c says how they are
+ * kept),
  *     q = norm(x Wiq); entry = rotate(norm(mean of x Wik)); score = sum over heads of max(rotate(q) entry, 0)
  * and the positions of those with the largest scores are read, with those that are not part of an entry yet.
- * A shared indexer is that of the last layer with its own: what it chose is kept for the pass.
+ * A layer with a shared indexer uses the choice of the last layer with its own, which is kept for the pass.
  */
 #include "../model.h"
 
@@ -25,7 +27,7 @@ static int infer__indexer_is_shared(infer__keys *k, int32_t layer) {
            !infer__key_layer(k, "attention.indexer.types", layer, 0, 1, all);
 }
 
-/* After the layer's own: heads, ranks and rotation are there. latent: of latent attention. */
+/* After the layer's own: heads, ranks and rotation are known. latent: of latent attention. */
 static void infer__indexer_keys(infer__keys *k, infer__layer *l, int latent) {
     const infer__arch *a = k->m->arch;
     infer__indexer *x = &l->index_of;
@@ -147,8 +149,8 @@ static infer__rope_args infer__indexer_rope(const infer__layer *l, const infer__
     infer__rope_args a;
     memset(&a, 0, sizeof a);
     if (!l->rope) return a;
-    a.x = infer__columns(t, l->index_of.last ? l->index_of.dim - l->n_rot : 0, t->cols); /* of the last head only what
-                                                                                          * is rotated is there */
+    /* the last head has only its rotated part */
+    a.x = infer__columns(t, l->index_of.last ? l->index_of.dim - l->n_rot : 0, t->cols);
     a.n_head = n_head;
     a.dim = l->index_of.dim;
     a.n_rot = l->n_rot;
@@ -200,7 +202,7 @@ static void infer__indexer_key(infer_context *c, const infer__layer *l, const in
     norm.n_groups = 1;
     norm.eps = l->index_of.latent && !l->index_of.last
                    ? 1e-6f
-                   : c->model->hp.eps; /* of the published code, whatever the norms' is */
+                   : c->model->hp.eps; /* the published code's, independent of the norms' */
     c->ctx.ops->norm(&c->ctx, &norm);
     infer__indexer_rotate(c, l, k, 1);
     memset(&store, 0, sizeof store);
@@ -213,8 +215,8 @@ static void infer__indexer_key(infer_context *c, const infer__layer *l, const in
     infer__trace(c, l->index, "index_k", k);
 }
 
-/* The positions that attention reads (buf NULL: all) to att. The sublayer's norm has been made; low: queries before
- * their second matrix, of latent attention. Its work area is the end of the sublayer's. */
+/* Set att's list of positions (buf NULL: all). The sublayer's norm has been computed; low: queries before their second
+ * matrix, in latent attention. The work area is the end of the sublayer's. */
 static void infer__indexer_run(infer_context *c, const infer__layer *l, const infer__sublayer *s,
                                const infer__tensor *low, infer__attention_args *att) {
     const infer__indexer *x = &l->index_of;

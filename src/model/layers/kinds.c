@@ -1,9 +1,9 @@
-/* kinds.c: INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN; and which of them a layer has.
+/* kinds.c: INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN; and the kinds that a layer has.
  *
  * Owns:  the list of sublayers of each layer (infer__layer.parts), resolved while a model opens.
- * Rules: a kind is a row here, a file beside this one, its weight slots in ../slots.h, and an op where it is hot.
- *        Nothing outside asks which kind a part is, but for what two kinds share.
- * To add one: see CONTRIBUTING.md.
+ * Rules: a kind is a row here, a file in this folder, its weight slots in ../slots.h, and an op where it is hot. Other
+ *        code does not depend on a part's kind, except where two kinds share something. To add one: see
+ *        CONTRIBUTING.md.
  */
 #include "../model.h"
 

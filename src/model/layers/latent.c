@@ -3,10 +3,10 @@
  * All heads read one latent row per position, and a rotated part of the key that they share:
  *     latent, k_pe = x W_kva;  latent = norm(latent);  q_nope, q_pe = (norm(x W_qa) W_qb, or x W_q) of each head
  *     score = q_nope (W_kb latent) + rotate(q_pe) rotate(k_pe);  y = W_vb (sum of weights * latent), of each head
- * The cache holds latent and k_pe alone. W_kb goes to the query's side and W_vb behind the sum ("absorbed", section
- * 2.1.2), for prompts as for single tokens: so a row's result is the same in whatever pass it is computed. Attention
- * then is that of one K/V head whose values are the front of its keys. An indexer may choose the positions that it
- * reads (indexer.c); k_pe may have a norm, and what heads give a gate (dots3-note).
+ * The cache holds only latent and k_pe. W_kb is applied to the query and W_vb after the sum ("absorbed", section
+ * 2.1.2), for prompts as well as single tokens, so that a row's result does not depend on the pass. This is attention
+ * with one K/V head whose values are the front of its keys. An indexer may choose the positions that it reads
+ * (indexer.c); k_pe may have a norm, and what heads give a gate (dots3-note).
  */
 #include "../model.h"
 
@@ -78,7 +78,8 @@ static void infer__latent_keys(infer__keys *k, infer__layer *l) {
     l->rope_scaled = 1;
     l->attn_scale = 1.0f / sqrtf((float)l->latent_k);
     if (hp->attn_scale != 0) l->attn_scale = hp->attn_scale;
-    /* DeepSeek scales scores, of both parts, where YaRN scales what is rotated: mscale_all_dim of its configuration */
+    /* DeepSeek scales the scores of both parts where YaRN scales the rotated part: mscale_all_dim of its
+     * configuration */
     if (hp->rope_scaling == INFER__SCALING_YARN && hp->rope_factor > 1 && hp->rope_log_mul != 0 && hp->yarn_ext != 0) {
         double mscale = 0.1 * hp->rope_log_mul * log(hp->rope_factor) + 1;
         l->attn_scale = (float)(l->attn_scale * mscale * mscale);
@@ -104,7 +105,7 @@ static infer_result infer__latent_check(const infer_model *m, infer__layer *l, i
         else if (w[i].type) r = infer__no_use(m, l, w[i].name, err);
     }
     if (!r && w[INFER__W_LATENT_Q].type && l->latent_q_rank)
-        r = infer__error(err, INFER_ERR_FORMAT, "key %s.attention.q_lora_rank is %d, but tensor %s is there",
+        r = infer__error(err, INFER_ERR_FORMAT, "key %s.attention.q_lora_rank is %d, but tensor %s exists",
                          m->arch->name, (int)l->latent_q_rank, w[INFER__W_LATENT_Q].name);
     if (!r) r = infer__check_gate(m, l, INFER__W_LATENT_GATE, l->latent_v, err);
     if (!r) r = infer__indexer_check(m, l, err);
@@ -113,13 +114,13 @@ static infer_result infer__latent_check(const infer_model *m, infer__layer *l, i
                         m->arch->name, (int)l->n_rot, (int)l->latent_k, w[INFER__W_LATENT_K_B].name);
 }
 
-/* Values of a head's query that W_kb takes: all that are not rotated, or any where all are (then it is zeros). */
+/* Values of a head's query that W_kb multiplies: all that are not rotated; if all are rotated, any (W_kb is zeros). */
 static int32_t infer__latent_taken(const infer__layer *l) {
     return l->latent_k > l->n_rot ? l->latent_k - l->n_rot : l->n_rot;
 }
 
-/* The keys' half of attn_kv_b, turned: per head [rank][nope] from [nope][rank]. Halves of a tensor of some types cannot
- * be turned as they are, so it is F32. */
+/* The keys' half of attn_kv_b, transposed: per head [rank][nope] from [nope][rank]. Not all storage types can be
+ * transposed directly, so it is F32. */
 static infer_result infer__latent_split(infer_model *m, infer__layer *l, infer_error *err) {
     const infer__weight *both = &l->w[INFER__W_LATENT_KV_B];
     infer__weight *w = &l->w[INFER__W_LATENT_K_B];
@@ -190,13 +191,13 @@ static const char *infer__latent_lacks(const infer__ops *ops, const infer__layer
 static void infer__latent_rotate(infer_context *c, const infer__layer *l, const infer__tensor *t, int32_t first,
                                  int32_t n_head, int32_t dim) {
     infer__rope_args a;
-    infer__tensor part = infer__columns(t, first, n_head * dim); /* of the last head only what is rotated is there */
+    infer__tensor part = infer__columns(t, first, n_head * dim); /* the last head has only its rotated part */
     if (!infer__rope_of(l, &part, n_head, &a)) return;
     a.dim = dim;
     c->ctx.ops->rope(&c->ctx, &a);
 }
 
-/* The rotated parts of queries, behind the latent ones. */
+/* The rotated parts of queries, after the latent ones. */
 static void infer__latent_queries(infer_context *c, const infer__layer *l, const infer__tensor *q,
                                   const infer__tensor *to) {
     infer__act_args a;

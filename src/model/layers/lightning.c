@@ -4,7 +4,7 @@
  * q, k, v = silu(h Wqkv), those of a head together; S = exp(-slope) S + k v; y = S q (INFER__DELTA_PLAIN);
  * d = (norm(y) * sigmoid(h Wg)) Wout. The slopes are ALiBi's, 2^(-8 (i + 1) / heads), and less in later layers: times
  * 1 - l / (layers - 1) + 1e-5.
- * And the residuals of its models: before a sublayer the stream becomes its own norm, times residual_scale.
+ * Also the residuals of these models: before a sublayer the stream is replaced by its norm times residual_scale.
  */
 #include "../model.h"
 
@@ -24,7 +24,7 @@ static void infer__lightning_keys(infer__keys *k, infer__layer *l) {
     s->conv = 3 * s->inner;
 }
 
-/* The logarithms of decays, as a slot that no tensor of the file has. */
+/* The logarithms of decays, in a slot without a tensor in the file. */
 static infer_result infer__lightning_split(infer_model *m, infer__layer *l, infer_error *err) {
     infer__weight *w = &l->w[INFER__W_DELTA_A];
     const char *removed;

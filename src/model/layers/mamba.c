@@ -4,8 +4,7 @@
  * Mamba: x, z = u Win; x = silu(conv x); dt, B, C = x Wx; dt = dt Wdt; s = (ssm(x) * silu(z)) Wout. Every value is a
  * head of its own. In some models (FalconMamba, Jamba) dt, B and C have norms.
  * Mamba-2: z, x, B, C, dt = u Win; x, B, C = silu(conv(x, B, C)); s = norm(ssm(x) * silu(z)) Wout, normed by groups.
- * What it keeps of a session is the last taps - 1 rows that the convolution reads, and the state of the recurrence
- * (infer__ssm_args).
+ * Its state per session: the last taps - 1 rows for the convolution, and the state of the recurrence (infer__ssm_args).
  */
 #include "../model.h"
 
@@ -90,7 +89,7 @@ static infer_result infer__mamba_check(const infer_model *m, infer__layer *l, in
     return r;
 }
 
-/* A vector becomes `n` float32 of the model's own, the last ones 0. */
+/* Copy a vector to `n` float32 in the model's memory, zero-padded. */
 static float *infer__mamba_floats(infer_model *m, infer__weight *w, uint64_t n, infer_error *err) {
     const char *removed;
     float *p = (float *)infer__arena_alloc(&m->arena, n * sizeof *p);
@@ -138,7 +137,7 @@ static void infer__mamba_state(infer_model *m, infer__layer *l, infer__part *p) 
                                    infer__ssm_units(s->heads, s->own_a), s->state * infer__ssm_lanes(s->dim, s->own_a));
 }
 
-/* What the first matrix gives; what the convolution does; of Mamba dt, B, C before and behind their matrices. */
+/* What the first matrix gives; what the convolution does; of Mamba dt, B, C before and after their matrices. */
 static int64_t infer__mamba_cols(const infer_model *m, const infer__layer *l) {
     const infer__ssm *s = &l->ssm;
     (void)m;

@@ -1,10 +1,10 @@
 /* moe.c: mixtures of experts.
  *
  * A router picks n_used experts of each row by their scores (infer__router; Mixtral, arXiv 2401.04088; DeepSeek-V3,
- * arXiv 2412.19437); their results are weighted and added up. Every row may use a shared expert besides, as it is or
- * scaled by the sigmoid of a score of its own (Qwen2-MoE, arXiv 2407.10671). Router and experts may have biases
- * (gpt-oss, arXiv 2508.10925). Neighbours may share a small ("adjugate") expert (GroveMoE, arXiv 2508.07785): each of
- * them that is chosen adds its result too, by the same weight times group_scale.
+ * arXiv 2412.19437); their results are weighted and added up. Every row may also use a shared expert, unscaled or
+ * scaled by the sigmoid of its own score (Qwen2-MoE, arXiv 2407.10671). Router and experts may have biases (gpt-oss,
+ * arXiv 2508.10925). Groups of adjacent experts may share a small ("adjugate") expert (GroveMoE, arXiv 2508.07785):
+ * each chosen expert of the group adds its result, too, with the same weight times group_scale.
  */
 #include "../model.h"
 
@@ -122,7 +122,7 @@ static void infer__ffn_beside(infer_context *c, const infer__layer *l, const inf
     c->ctx.ops->add(&c->ctx, &add);
 }
 
-/* norm: gives x, which experts read, too; NULL = x is there. */
+/* norm: makes x, which experts read, too; NULL = x exists. */
 static void infer__router_logits(infer_context *c, const infer__layer *l, const infer__tensor *x,
                                  const infer__norm_args *norm, const infer__tensor *logits) {
     infer__matmul_args mm;
@@ -155,7 +155,7 @@ static void infer__ffn_route(infer_context *c, const infer__layer *l, const infe
     infer__trace(c, l->index, "ffn_moe_weights", weights);
 }
 
-/* What a matrix makes of w * x is w times what it makes of x; the weights are 1 from then on: 2 sigmoid(0). */
+/* W (w x) = w (W x), so multiply x by the weights and make them 1 from then on: 2 sigmoid(0). */
 static void infer__weigh_before(infer_context *c, const infer__tensor *gate, const infer__tensor *up,
                                 const infer__tensor *weights) {
     infer__tensor w = *weights;
@@ -342,7 +342,7 @@ static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, 
     return r;
 }
 
-/* The experts that a table chooses are there: a pass does not look. */
+/* Check the experts chosen by a table here, since a pass does not. */
 static infer_result infer__ffn_moe_split(infer_model *m, infer__layer *l, infer_error *err) {
     const infer__weight *w = &l->w[INFER__W_MOE_TABLE];
     float ids[INFER__MAX_EXPERTS_USED];

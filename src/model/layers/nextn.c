@@ -1,5 +1,5 @@
-/* nextn.c: the blocks behind the layers that predict further tokens (multi-token prediction; DeepSeek-V3, arXiv
- * 2412.19437, section 2.2): what infer_generate_params.mtp drafts with.
+/* nextn.c: multi-token prediction blocks, which follow the layers (DeepSeek-V3, arXiv 2412.19437, section 2.2):
+ * infer_generate_params.mtp drafts with them.
  *
  *     x = W [norm(embedding of the token at p); norm(hidden state before p)]
  *     then a layer like the others, at position p; its norm and the head give the token at p + 1
@@ -8,13 +8,11 @@
  * model chose, and reads
  *     in a chain (the paper; Step-3.5)  what block i - 1 gave at p - 1
  *     beside each other (MiMo-V2)       the layers' of p - 1 - i: at p the model has not seen the i tokens before it
- * INFER__PREDICTS_BARE says which the hidden state is: before the norm that the head reads, or behind it. Where there
- * is none (at position 0) it is zeros. A block is a layer of the model with an index behind the others;
- * session/further.c runs it.
+ * With INFER__PREDICTS_BARE the hidden state is the one before the head's norm, else the one after it; at position 0 it
+ * is zeros. A block is a layer of the model with an index after the others; session/further.c runs it.
  * Sources: the paper; llama.cpp's graphs. Step-3.5: vLLM's step3p5_mtp.py, and SGLang's worker for several blocks,
- *          which
- * hands on "hidden states before norm" for it and the target's to each block of MiMo-V2, one token further in every
- * step; MiMo-V2's norm before the head (final_layernorm) is the file's layer_output_norm.
+ *          which passes on "hidden states before norm" for it and the target's to each block of MiMo-V2, one token
+ *          further in every step; MiMo-V2's norm before the head (final_layernorm) is the file's layer_output_norm.
  */
 #include "../model.h"
 
@@ -57,7 +55,7 @@ static void infer__nextn_keys(infer__keys *k, infer__hparams *hp) {
     hp->pass_kept = hp->n_embd;
 }
 
-/* What a block reads comes before what layers do. */
+/* The part that makes a block's input comes before the usual parts. */
 static void infer__nextn_parts(infer_model *m, infer__layer *l) {
     infer__part was[INFER__MAX_PARTS];
     const int32_t n = l->n_parts;
@@ -93,7 +91,7 @@ static void infer__nextn_needs(const infer_model *m, const infer__layer *l, infe
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* x, embeddings of tokens, becomes what the layer reads; the hidden states before them are kept for the pass. */
+/* Turn x, the tokens' embeddings, into the layer's input; the preceding hidden states are kept for the pass. */
 static void infer__nextn_run(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const int32_t rows = s->x.rows, n = s->x.cols;
     const infer__tensor hidden = infer__pass_kept(c, rows, 0, rows, n);

@@ -2,16 +2,15 @@
  * chosen by hashes of a token and those before it.
  *
  * For n = 2 .. size: hash_n = id_0 m_0 ^ id_1 m_1 ^ .. (n of them, id_0 the token's, id_1 that of the one before it;
- * 64 bits), and head h of the heads that n has takes row hash_n % count_h + first_h. An id that ends texts,
- * and what was
- * before the text, ends what is looked at: from there on ids are that one. A position given as an embedding has the id
+ * 64 bits), and head h of the heads that n has takes row hash_n % count_h + first_h. An end-of-text id, and the
+ * beginning of the text, stop the lookback: earlier ids count as that id. A position given as an embedding has the id
  * ple.image_token_id, as a picture's positions do. With e the rows beside each other, s the streams (hyper_low.c):
  *     k = norm(e Wk), q = norm(s), of each stream; g_i = sigmoid of the signed root of k_i q_i / root of width
  *     v_i = g_i (e Wv);  s_i += v_i + silu(conv(norm(v_i)))
  * The convolution is causal, each column for itself, and its taps are `size` positions apart.
- * Owns:  the kind "n-grams". Ids come from the session and the step while a pass is put together, so a session keeps
- *        nothing for them; what the convolution reads of earlier positions is a recurrent state.
- * Source: llama.cpp's computation, which the recordings have.
+ * Owns:  the kind "n-grams". Ids come from the session and the step while a pass is built, so a session needs no state
+ *        for them; the convolution's earlier positions are a recurrent state. Source: llama.cpp's computation, as in
+ *        the recordings.
  */
 #include "../model.h"
 
@@ -26,7 +25,7 @@ static void infer__ngram_array(infer__keys *k, const char *name, int32_t n, doub
     for (i = 0; i < n; i++) {
         out[i] = infer__kv_number(kv, (uint64_t)i);
         if (!(out[i] >= least && out[i] <= most && out[i] == floor(out[i])))
-            infer__key_misfit(k, name, "a number that is no integer, or outside what is there");
+            infer__key_misfit(k, name, "not an integer, or out of range");
     }
 }
 

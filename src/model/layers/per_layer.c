@@ -1,9 +1,9 @@
-/* per_layer.c: inputs of each layer beside the residual stream (Gemma 3n and 4: per-layer embeddings), and scales of
+/* per_layer.c: per-layer embeddings, inputs of each layer besides the residual stream (Gemma 3n and 4), and scales of
  * the stream.
  *
  * Owns:  the kinds "inputs of layers", "input of the layer", "scale", "output scale". A token has n_per_layer values
- *        for every layer: a row of a second table, and a norm of a product of its embedding. All are made before layer
- *        0 and kept for the pass (infer__pass_kept); each layer gates its own and adds a product of them.
+ *        for every layer: a row of a second table, and a norm of a product of its embedding. All are computed before
+ *        layer 0 and kept for the pass (infer__pass_kept); each layer gates its own and adds a product of them.
  * Source: transformers, modeling_gemma3n.py and modeling_gemma4.py; no paper describes them.
  */
 #include "../model.h"

@@ -1,10 +1,9 @@
 /* residual_attention.c: residuals that attend to the stream's past (Kimi K3).
  *
- * Layers 0, res_every, 2 res_every, .. keep the stream as it comes, and it starts anew, with what their attention
- * gives.
- * Every sublayer, and the head, reads a sum of what has been kept so far and of the stream: weights are the softmax of
- * (their norms, without weights) * a vector of the sublayer's own (INFER__STREAMS_ATTEND).
- * Source: llama.cpp's computation, which the recording has; no paper says it.
+ * Layers 0, res_every, 2 res_every, .. store their input stream, and the stream restarts with the result of their
+ * attention. Every sublayer, and the head, reads a weighted sum of the stored streams and the current one: the weights
+ * are the softmax of (their norms, without weights) * a vector of the sublayer (INFER__STREAMS_ATTEND). Source:
+ * llama.cpp's computation, as in the recording; there is no paper.
  */
 #include "../model.h"
 

@@ -3,8 +3,8 @@
  *
  * Both read mixtures of a row and the one before: convolutions of two taps, lerp and 1 - lerp. In version 6 decays and
  * mixtures depend on the row. Version 7 has a generalised delta rule, and mixes its values with those of layer 0, which
- * are kept for the pass. What a time mix keeps of a session is the last row that it read and the states of its heads
- * (infer__wkv_args); a channel mix its last row.
+ * are kept for the pass. State per session: of a time mix its last input row and the states of its heads
+ * (infer__wkv_args); of a channel mix its last input row.
  */
 #include "../model.h"
 
@@ -12,7 +12,7 @@ enum { INFER__MAX_WKV_DIM = 256, INFER__MAX_WKV_RANK = 1 << 16 };
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* For the sake of F16 converters of RWKV 6 halve what later layers add: so the stream is halved, too. */
+/* To fit F16, converters of RWKV 6 halve what later layers add, so the stream must be halved, too. */
 static void infer__rwkv6_keys(infer__keys *k, infer__hparams *hp) {
     hp->halve_every = infer__key_int(k, "rescale_every_n_layers", 0, INFER__MAX_LAYERS, 0, 0);
 }
@@ -42,7 +42,7 @@ static void infer__time_keys(infer__keys *k, infer__layer *l) {
         infer__key_misfit(k, "attention.head_count_kv", "does not fit the heads, embedding_length / wkv.head_size");
 }
 
-/* Slots from..to: all of them are there, or none is. */
+/* Slots from..to: all of them exist, or none. */
 static infer_result infer__time_need(const infer_model *m, const infer__layer *l, int from, int to, int all,
                                      infer_error *err) {
     infer_result r = INFER_OK;
@@ -70,7 +70,7 @@ static infer_result infer__time_check(const infer_model *m, infer__layer *l, inf
                         (int)lerp->cols, (int)l->wkv.mixed, (int)m->hp.n_embd);
 }
 
-/* A slot's lerps become taps of convolutions; behind x's are those of the row before minus the row. */
+/* A slot's lerps become taps of convolutions; after x's are those of the row before minus the row. */
 static infer_result infer__time_taps(infer_model *m, infer__layer *l, int slot, infer_error *err) {
     infer__weight *w = &l->w[slot];
     const int32_t n = w->cols, all = slot == INFER__W_TIME_LERP_X ? 2 * n : n;
@@ -165,7 +165,7 @@ static void infer__mixture(infer_context *c, const infer__sublayer *s, infer__we
     c->ctx.ops->conv(&c->ctx, &a);
 }
 
-/* y = act(x w) w' + bias, w' being the slot behind w's. */
+/* y = act(x w) w' + bias, w' being the slot after w's. */
 static void infer__low_rank(infer_context *c, const infer__layer *l, const infer__tensor *x, int32_t kind, int slot,
                             const infer__weight *bias, const infer__tensor *y) {
     const uint64_t at = (uint64_t)(l->wkv.mixed + 1) * (uint64_t)x->cols;
@@ -205,13 +205,13 @@ static void infer__time_step(infer_context *c, const infer__layer *l, const infe
     if (norm.weight->type) c->ctx.ops->norm(&c->ctx, &norm);
 }
 
-/* y = x w + the slot behind. */
+/* y = x w + the slot after. */
 static void infer__time_product(infer_context *c, const infer__layer *l, const infer__tensor *x, int slot,
                                 const infer__tensor *y) {
     infer__product(c, x, &l->w[slot], infer__opt(&l->w[slot + 1]), y);
 }
 
-/* Mixture i has the lerp lerp_i + W2_i tanh(W1 x), x being a mixture, too. What is computed lies where these were. */
+/* Mixture i has the lerp lerp_i + W2_i tanh(W1 x), x being a mixture, too. Results replace these. */
 static void infer__time_6(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     const int32_t n = s->x.rows, width = s->x.cols, keys = l->wkv.kv_heads * l->wkv.dim, rank = l->wkv.rank[4];
     infer__tensor few = infer__view(&c->at->work, 6 * (uint64_t)n * (uint64_t)width, n, 5 * rank), mixed[6], part;

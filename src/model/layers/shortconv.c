@@ -1,7 +1,7 @@
 /* shortconv.c: the short convolution mixer of LFM2 (Liquid AI, arXiv 2511.23404).
  *
- * b, c, u = x W_in; y = (c * conv(b * u)) W_out, where conv is causal, of a few taps, each column for itself. What it
- * keeps of a session is the last taps - 1 rows of b * u: of one size, however long the session is.
+ * b, c, u = x W_in; y = (c * conv(b * u)) W_out, where conv is causal, of a few taps, each column for itself. Its state
+ * per session is the last taps - 1 rows of b * u, of fixed size.
  */
 #include "../model.h"
 

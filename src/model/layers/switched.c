@@ -1,13 +1,12 @@
-/* switched.c: adapters by token (Granite Switch): products of matrices get a low-rank addition, B A x, of the adapter
- * that tokens of the text have switched on.
- *
- * Method: a file has n + 1 pairs of A (rank rows) and B for each matrix, pair 0 for rows before which no such token
- *        came. A row's pair is the mean of the numbers (1..n) of the adapters whose tokens came up to it, rounded;
+/* switched.c: adapters by token (Granite Switch): matrix products get a low-rank addition, B A x, of the adapter that
+ * tokens of the text have switched on. * Method: a file has n + 1 pairs of A (rank rows) and B for each matrix, pair 0
+ * for rows without a preceding switch token. A row's pair is the mean of the numbers (1..n) of the adapters whose
+ * tokens came up to it, rounded;
  *        every other token counts as e^(-2 gain) zeros. That is softmax, in float32, over scores of +gain and -gain,
  *        as the model is published and llama.cpp computes it; usually the number of the one token there is. The
  *        embedding of such a token is that of a substitute.
- * Rules: a row's pair follows from the session's own tokens: there is no state that a rewind, a fork or a saved session
- *        would have to know. All rows have an addition: pair 0 of a file need not be 0.
+ * Rules: a row's pair is computed from the session's tokens, so rewinds, forks and saved sessions need no further
+ *        state. All rows have an addition: pair 0 of a file need not be 0.
  */
 #include "../model.h"
 

@@ -1,9 +1,9 @@
-/* cache.c: pages of keys and values, and which session holds which.
+/* cache.c: pages of keys and values, and the sessions that hold them.
  *
  * Owns:  page reference counts and page tables. A page is INFER__PAGE positions of every slot of a group; a session's
  *        table maps position / INFER__PAGE to a page, -1 where it has none.
- * Rules: fork shares pages; a shared page is copied before it is written. Groups with a window give back pages that lie
- *        behind window + keep, so memory does not grow with the context. Nothing here allocates after creation.
+ * Rules: fork shares pages; a shared page is copied before it is written. Groups with a window free pages older than
+ *        window + keep, so memory does not grow with the context. Nothing here allocates after creation.
  */
 #include "../model.h"
 
@@ -149,14 +149,14 @@ static int32_t infer__cache_need(const infer_context *c, const infer_session *s,
     for (i = pos / INFER__PAGE; i <= (pos + n - 1) / INFER__PAGE; i++)
         if (s->pages[g][i] < 0 || grp->refs[s->pages[g][i]] > 1) missing++;
     if (!grp->window) return missing;
-    /* a sliding window holds no more than this at once, and its own pages come back as it moves on */
+    /* a sliding window needs no more than this at once, and its own pages are freed as it moves */
     most = ((int64_t)grp->window + c->plan.keep + INFER__MIN(n, c->plan.batch)) / INFER__PAGE + 3;
     most = INFER__MIN(held + missing, most) - own;
     return most > 0 ? (int32_t)most : 0;
 }
 
-/* A copy of a shared page, in all slots of its group. It is waited for: a device that fails later, in the pass, would
- * take the copy with it, and the session has given up the page that it was made from. */
+/* Copy a shared page in all slots of its group, and wait for it: if the device failed later, in the pass, the copy
+ * would be lost, and the session has already released the original page. */
 static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t from) {
     const infer_model *m = c->model;
     const infer__ops *ops;

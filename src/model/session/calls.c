@@ -1,14 +1,15 @@
-/* calls.c: one call at a time: which calls on a session, context, sampler or model may begin, and what cancel reaches.
+/* calls.c: one call at a time: which calls on a session, context, sampler or model are admitted, and what cancel
+ * affects.
  *
  * Owns:  the counters `calls` of sessions, contexts and samplers (infer__claim), and the users of a model.
- * Rules: a public call that changes an object claims it first and gives it back at its end. A callback that calls back,
- *        and a second thread, find it claimed: they get INFER_ERR_STATE, and nothing has changed. Nobody ever waits.
- *        A call on a session claims the session for its whole length; its context only while it uses work buffers or
- *        cache, so that a callback of infer_generate may evaluate other sessions there. Inner functions
- *        (infer__session_eval and such) expect the session to be claimed by their caller and claim the context.
- *        A session that another thread uses is not written to, not even its error: `refused` is atomic.
- * Cancel: a call has a number. infer_session_cancel notes the number of the call that it sees running, so that one
- *        that comes late means nothing to the next call.
+ * Rules: a public call that changes an object claims it first and gives it back at its end. Reentrant calls from
+ *        callbacks, and calls from a second thread, find it claimed: they get INFER_ERR_STATE and change nothing. No
+ *        call ever waits. A call on a session claims the session for its whole length; its context only while it uses
+ *        work buffers or cache, so that a callback of infer_generate may evaluate other sessions there. Inner functions
+ *        (infer__session_eval and such) expect the session to be claimed by their caller and claim the context. A
+ *        session that another thread uses is not written to, not even its error: `refused` is atomic.
+ * Cancel: a call has a number. infer_session_cancel stores the number of the running call, so that a late cancel does
+ *        not affect the next call.
  */
 #include "../model.h"
 
@@ -25,7 +26,7 @@ static int infer__session_claim(infer_session *s) {
     return 1;
 }
 
-/* After a failure its own error counts, not that of a call which it refused meanwhile. */
+/* After a failure the session reports its own error, not that of a call refused meanwhile. */
 static void infer__session_leave(infer_session *s) {
     if (s->error.code != INFER_OK) infer__atomic_set(&s->refused, 0);
     infer__unclaim(&s->calls);

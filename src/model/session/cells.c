@@ -1,12 +1,12 @@
-/* cells.c: states of recurrent layers: which cell holds a session's, and which earlier ones are kept for going back.
+/* cells.c: states of recurrent layers: a session's current cell, and the earlier ones kept for rewinding.
  *
- * Owns:  cells: one is a whole state of all recurrent slots after some position, one row in each slot's buffer. They
- *        are counted as pages are: group INFER__GROUP_CELLS of the cache.
- * Rules: nothing writes into a cell that holds a state: a pass reads one and leaves the next in a free one. So a failed
- *        eval leaves a session where it was, and forks share cells for good. Kept are the states at ends of evals and
- *        at multiples of plan.snapshot_every; when there are more than INFER__SNAPSHOTS, those that evals of one token,
- *        of drafts and of pieces of prompts left go first, then the oldest. Going back restores the nearest and
- *        evaluates again what lies between.
+ * Owns:  cells: a cell is a complete state of all recurrent slots after some position, one row in each slot's buffer.
+ *        They are reference-counted like pages: group INFER__GROUP_CELLS of the cache.
+ * Rules: a cell that holds a state is never overwritten: a pass reads one and writes the next state to a free one. So a
+ *        failed eval leaves a session where it was, and forks can share cells indefinitely. The states at ends of evals
+ *        and at multiples of plan.snapshot_every are kept; when there are more than INFER__SNAPSHOTS, those of evals of
+ *        one token, of drafts and of pieces of prompts are dropped first, then the oldest. A rewind restores the
+ *        nearest one and evaluates the tokens in between again.
  * Start: infer__cells_pass, infer__cells_commit, infer__cells_back.
  */
 #include "../model.h"
@@ -120,7 +120,7 @@ static void infer__cells_cut(infer_context *c, infer_session *s, int32_t pos) {
         return;
     }
     INFER__ASSERT(s->n_snapshots && s->snapshots[s->n_snapshots - 1].pos == pos);
-    s->n_snapshots--; /* its cell is the session's from here on */
+    s->n_snapshots--; /* its cell becomes the session's */
     s->cell = s->snapshots[s->n_snapshots].cell;
     s->cell_minor = s->snapshots[s->n_snapshots].minor;
 }

@@ -1,7 +1,7 @@
 /* eval.c: evaluation of steps in passes.
  *
- * Rules: checks first (nothing is evaluated when a step cannot be), then passes of at most `batch` rows over all steps
- *        together, then the sessions move on together. After a failure every session stands where it stood.
+ * Rules: first all checks (if one step cannot be evaluated, nothing is), then passes of at most `batch` rows over all
+ *        steps together, then all sessions advance together. After a failure every session is where it was.
  * Start: infer__eval_steps.
  */
 #include "../model.h"
@@ -25,7 +25,7 @@ static int32_t infer__session_lost(const infer_session *s) {
     return -1;
 }
 
-/* Nothing that another thread may change is looked at. */
+/* Reads nothing that another thread may change. */
 static infer_result infer__step_owner(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err) {
     const infer_session *s = steps[i].session;
     int32_t j;
@@ -64,7 +64,7 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
     if (c->model->hp.n_enc && !s->encodes && (!s->source || s->source->n == 0))
         return infer__error(err, INFER_ERR_STATE, "step %d: there is no text to answer yet: infer_session_encode",
                             (int)i);
-    if (infer__session_whole(s) && st->n > c->plan.batch) /* they see each other: one pass */
+    if (infer__session_whole(s) && st->n > c->plan.batch) /* they attend to each other: one pass */
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "step %d: %d tokens that see each other do not fit the context's batch of %d", (int)i,
                             (int)st->n, (int)c->plan.batch);
@@ -102,7 +102,7 @@ static infer_result infer__steps_reserve(infer_context *c, const infer_step *ste
         infer_session *s = steps[i].session;
         uint64_t nl = (uint64_t)(steps[i].n - infer__logits_first(&steps[i]));
         uint64_t nh = (uint64_t)(steps[i].n - infer__hidden_first(&steps[i]));
-        s->out_n = 0; /* what was there is gone from now on */
+        s->out_n = 0; /* the old results are invalid from now on */
         infer__results_drop(s);
         if (!infer__rows_reserve(mem, &s->logits, &s->logits_cap, nl, hp->n_vocab) ||
             !infer__rows_reserve(mem, &s->hidden, &s->hidden_cap, nh, hp->n_embd) ||
@@ -150,20 +150,20 @@ static int32_t infer__pass_sequence(infer_context *c, infer_session *s, int32_t 
     int32_t g;
     c->active[q] = s;
     p->extended[q] = s->cap > c->model->hp.rope_ctx;
-    for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages behind the last position are not looked at */
+    for (g = 0; g < INFER__CACHE_GROUPS; g++) /* pages after the last position are not looked at */
         memcpy(p->pages[g] + (int64_t)q * p->max_pages, s->pages[g],
                (size_t)((end - 1) / INFER__PAGE + 1) * sizeof(int32_t));
     return q;
 }
 
-/* A pass of n rows: tokens[at] and those behind it, `at` positions behind those of the session, without results. For
- * blocks that predict: states of recurrent layers are not touched. Returns 0 when its pages cannot be had. */
+/* Lay out a pass of n rows without results: tokens[at] and the following ones, `at` positions after the session's. For
+ * prediction blocks: states of recurrent layers are not touched. Returns 0 when there are no pages. */
 static int infer__pass_ahead(infer_context *c, infer_session *s, const infer_token *tokens, int32_t at, int32_t n) {
     infer__pass *p = &c->ctx.pass;
     infer_step st;
     int32_t i, q;
     infer__pass_begin(c);
-    if (!infer__cache_write(c, s, s->n, at + n)) return 0; /* what the session's next token sees stays */
+    if (!infer__cache_write(c, s, s->n, at + n)) return 0; /* keep what the session's next token sees */
     memset(&st, 0, sizeof st);
     st.session = s;
     st.tokens = tokens;
@@ -181,7 +181,7 @@ static int infer__pass_ahead(infer_context *c, infer_session *s, const infer_tok
     return 1;
 }
 
-/* Add rows of one step: `count` tokens from cur->at on. Returns 0 when its pages cannot be had. */
+/* Add rows of one step: `count` tokens from cur->at on. Returns 0 when there are no pages. */
 static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int32_t count) {
     infer__pass *p = &c->ctx.pass;
     const infer_step *st = &cur->steps[cur->step];
@@ -217,7 +217,7 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
 
 enum { INFER__SLICE_ROWS = 16 }; /* of a pass in slices, at least */
 
-/* Rows of the next pass, at most: in slices so few that a layer takes a quarter of one. */
+/* Maximum rows of the next pass: in slices, as many as a layer can process in a quarter of one. */
 static int32_t infer__pass_rows(const infer_context *c, const infer_session *s) {
     double rows = INFER__SLICE_ROWS;
     if (!(c->slice > 0) || !c->places[INFER__ON_CPU].ops || infer__session_whole(s)) return c->plan.batch;
@@ -262,7 +262,7 @@ static infer_result infer__pass_fill(infer_context *c, infer__pass_cursor *cur, 
         int32_t count = INFER__MIN(st->n - cur->at, batch - c->ctx.pass.n_rows);
         const int32_t every = c->plan.snapshot_every;
         if (infer__session_whole(st->session) && count < st->n) break; /* in the next pass */
-        if (infer__cells_used(c)) /* a state that is kept lies between passes */
+        if (infer__cells_used(c)) /* a kept state is one between passes */
             count = INFER__MIN(count, every - (st->session->n_valid + cur->at) % every);
         if (!infer__pass_add(c, cur, count))
             return infer__ok(&c->ctx) ? infer__error(err, INFER_CONTEXT_FULL,
@@ -300,7 +300,7 @@ static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, inf
     return INFER_OK;
 }
 
-/* Compute again what a rewind behind the kept window made unusable. INFER_MORE as of infer__passes. */
+/* Recompute the positions that are missing after a rewind beyond the kept window. INFER_MORE as in infer__passes. */
 static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_error *err) {
     infer_step *st = &c->behind_step;
     infer__pass_cursor *cur = &c->behind;
@@ -324,8 +324,8 @@ static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_er
     return INFER_OK;
 }
 
-/* After a failure: the session stands at s->n again. Where a window has given up what that takes, the next eval
- * computes it from the tokens, or is refused when some were embeddings (infer__session_lost). */
+/* After a failure: put the session back to s->n. If a window has dropped pages that this needs, the next eval
+ * recomputes them from the tokens, or is refused when some were embeddings (infer__session_lost). */
 static void infer__session_settle(infer_context *c, infer_session *s) {
     s->out_n = 0;
     infer__results_drop(s);
@@ -428,7 +428,7 @@ static infer_result infer__eval_steps(infer_context *c, const infer_step *steps,
     return r;
 }
 
-/* What a slice has left is not done any more: the sessions stand where they stood. */
+/* Abandon an eval between slices: the sessions are where they were. */
 static infer_result infer__eval_drop(infer_context *c) {
     int32_t i;
     c->resume = c->stage = c->head_at = c->head_row = 0;

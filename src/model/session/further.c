@@ -1,13 +1,13 @@
-/* further.c: passes of the blocks that predict further tokens (layers/nextn.c).
+/* further.c: passes of multi-token prediction blocks (layers/nextn.c).
  *
- * How:   their keys and values lie in the pages of their session at the same positions as the layers', and are forked,
- *        rewound and saved with them. After a pass each block runs over the pass' rows (infer__further_fill). A draft
- *        goes on from there (infer__further_draft): one block gives token after token, each row reading the hidden
- *        state that the one before gave; of several block i gives token i, over all of the draft so far, since its own
- *        keys are not there yet. They run on the CPU, wherever the layers are.
+ * How:   their keys and values are stored in the session's pages at the same positions as the layers', and are forked,
+ *        rewound and saved with them. After a pass each block runs over the pass's rows (infer__further_fill). A draft
+ *        continues from there (infer__further_draft): a single block gives token after token, each row reading the
+ *        hidden state of the previous one; with several, block i gives token i, over all of the draft so far, since its
+ *        own keys do not exist yet. They run on the CPU, wherever the layers are.
  * Owns:  infer_session.further: hidden states of the last positions, for drafts and the next pass:
- *            levels x (INFER__FURTHER_ROWS + history) rows: what the layers gave; in a chain what blocks but the last
- *            did 2 x n_predict rows: of a draft, and of the pass that is running
+ *            levels x (INFER__FURTHER_ROWS + history) rows: of the layers; in a chain, of all blocks but the last
+ *            2 x n_predict rows: of a draft, and of the running pass
  */
 #include "session.h"
 
@@ -15,7 +15,7 @@ static int32_t infer__further_levels(const infer__hparams *hp) {
     return hp->predicts & INFER__PREDICTS_BESIDE ? 1 : hp->n_predict;
 }
 
-/* Positions before a pass that blocks beside each other look back to. */
+/* Positions before a pass that side-by-side blocks look back to. */
 static int32_t infer__further_history(const infer__hparams *hp) {
     return hp->predicts & INFER__PREDICTS_BESIDE ? hp->n_predict - 1 : 0;
 }
@@ -40,7 +40,8 @@ static float *infer__further_own(const infer_session *s, int32_t half) {
     return infer__further_level(s, infer__further_levels(hp)) + (int64_t)half * hp->n_predict * hp->n_embd;
 }
 
-/* What block `block` reads of the row before pos: NULL when it is not known any more, or there is none. */
+/* The hidden state that block `block` reads from the row before pos: NULL when it is not known any more, or there is
+ * none. */
 static const float *infer__further_hidden(const infer_session *s, int32_t block, int32_t pos) {
     const infer__hparams *hp = &s->context->model->hp;
     const int beside = (hp->predicts & INFER__PREDICTS_BESIDE) != 0;
@@ -73,7 +74,7 @@ static infer__tensor infer__further_x(infer_context *c, int32_t n) {
     return infer__view(&c->at->x, 0, n, c->model->hp.n_embd);
 }
 
-/* Block k over the n rows of a pass that is laid out, whose hidden states before them are kept. Gives its x. */
+/* Run block k over the n rows of a prepared pass whose preceding hidden states are kept. Returns its x. */
 static infer__tensor infer__further_pass(infer_context *c, int32_t k) {
     const infer_model *m = c->model;
     const infer__layer *l = &m->layers[m->hp.n_layer + k];
@@ -95,9 +96,9 @@ static void infer__further_norm(infer_context *c, int32_t k, const infer__tensor
     else infer__norm_to(c, &m->w[INFER__W_OUT_NORM], x, y);
 }
 
-/* Before the blocks run: what they read of the position before a session's first row is put aside, and there is room
- * for the hidden states of the pass' last rows behind what is still looked back to. Nothing is known until they are
- * there: a pass may fail. */
+/* Before the blocks run: save what they read from the position before a session's first row, and make room for the
+ * hidden states of the pass's last rows after those still needed. Nothing is valid until they are written: a pass may
+ * fail. */
 static void infer__further_turn(infer_session *s, int32_t first, int32_t n) {
     const infer__hparams *hp = &s->context->model->hp;
     const size_t width = (size_t)hp->n_embd;
@@ -130,7 +131,7 @@ static void infer__further_keep(infer_context *c, int32_t k, const float *h) {
 }
 
 /* Kept for the pass: what block k reads of the rows before the pass' rows, h. h may be where that is kept, with what
- * the block before read: then it is what lies one more position before. */
+ * the block before read: then it is the one of one more position before. */
 static void infer__further_before(infer_context *c, int32_t k, const float *h) {
     const infer__pass *p = &c->ctx.pass;
     const size_t width = (size_t)c->model->hp.n_embd;
@@ -145,7 +146,7 @@ static void infer__further_before(infer_context *c, int32_t k, const float *h) {
     }
 }
 
-/* After a pass whose rows' last results lie in x: keys and values of the blocks for all of them. */
+/* After a pass whose rows' last results are in x: compute the blocks' keys and values for all of them. */
 static void infer__further_fill(infer_context *c) {
     const infer_model *m = c->model;
     const infer__pass *p = &c->ctx.pass;
@@ -195,8 +196,8 @@ static int infer__further_reads(infer_context *c, const infer_session *s, int32_
     return 1;
 }
 
-/* Block k over the tokens `from` .. `to` behind the session's. Gives the most likely one to follow, -1 when there is
- * none. reads, gives: hidden states that the rows read (but for token 0, which reads the session's) and give. */
+/* Block k over the tokens `from` .. `to` after the session's. Gives the most likely one to follow, -1 when there is
+ * none. reads, gives: hidden states that the rows read (except for token 0, which reads the session's) and give. */
 static infer_token infer__further_step(infer_context *c, infer_session *s, int32_t k, const infer_token *tokens,
                                        int32_t from, int32_t to, const float *reads, float *gives) {
     const infer_model *m = c->model;
@@ -229,7 +230,7 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
     return infer__sample_greedy(infer__further_rows(&logits), m->hp.n_vocab, &best, NULL) ? -1 : best;
 }
 
-/* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it behind it. *made
+/* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it after it. *made
  * goes from 0 to how many; it stays 0 where it cannot. INFER_MORE: the slice has ended, and the next call goes on. One
  * block is run as often as there is room (DeepSeek-V3's code does); of several each once, since none has learned to
  * follow the last (SGLang's worker for several blocks allows no more either). The session is claimed. */
@@ -257,7 +258,7 @@ static infer_result infer__further_draft(infer_session *s, infer_token *ids, int
                                          infer__further_own(s, k & 1));
         if (ids[k + 1] < 0) break;
     }
-    infer__error_clear(&c->ctx.error); /* a draft that cannot be made is no error */
+    infer__error_clear(&c->ctx.error); /* failing to make a draft is not an error */
     infer__weights_let(c->model);
     infer__context_leave(c);
     return r;

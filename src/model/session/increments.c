@@ -1,18 +1,18 @@
-/* increments.c: saving of a session what is new since the last time, and loading all that was saved so.
+/* increments.c: incremental saving of sessions, and loading what was saved that way.
  *
- * Format: records, one behind the other, in machine byte order (checked by a marker); every one says how the session
- *         looked then, and brings what had changed. A record: 20 uint32, of which the first 16 are those of a state
- *         (state.c; 12 and 13 count what this record brings), then the position from which it is new, 1 when it
- *         replaces everything, source too (the first one does), and the sum before it (two words; 0 in the first one);
- *         a sum of that; tokens from the position on, those of a source, runs of adapters that begin there or later;
- *         of every slot the rows of the new positions that are still in the cache, page by page, [head][row][dim], or
- *         its recurrent state; the sum. A sum is 64-bit FNV-1a of all records up to there, so that a record fits no
- *         other beginning.
- * Rules:  what is new is found by one number: infer_session.saved_to, the lowest position that a session has gone back
- *         to since (infer__cache_cut). A record that is not whole ends what can be loaded: the ones before it count,
- *         and the caller is told. As of a state, what is loaded is not trusted: every length is checked before it is
- *         used, and each record must bring what its positions need and the ones before it did not.
- * Start:  infer__session_save_more, infer__session_load_more.
+ * Format: records, one after the other, in machine byte order (checked by a marker); each describes the session at
+ *        that time and contains what had changed. A record: 20 uint32, of which the first 16 are those of a state
+ *        (state.c; 12 and 13 count what this record brings), then the position from which it is new, 1 when it replaces
+ *        everything, source too (the first one does), and the sum before it (two words; 0 in the first one); a sum of
+ *        that; tokens from the position on, those of a source, runs of adapters that begin there or later; of every
+ *        slot the rows of the new positions that are still in the cache, page by page, [head][row][dim], or its
+ *        recurrent state; the sum. A sum is the 64-bit FNV-1a of all records up to there, so that a record fits no
+ *        other history.
+ * Rules: one number records what is new: infer_session.saved_to, the lowest position that the session was rewound to
+ *        since (infer__cache_cut). Loading stops at an incomplete record: the ones before it count, and the caller is
+ *        informed. Loaded data is not trusted, as with states: every length is checked before it is used, and each
+ *        record must contain what its positions need and earlier records lack.
+ * Start: infer__session_save_more, infer__session_load_more.
  */
 #include "../model.h"
 
@@ -84,7 +84,7 @@ static void infer__record_slot(infer_session *s, const uint32_t *w, int32_t stat
     }
 }
 
-/* What the record of a session brings beside its pages: words 12, 13 and from 16 on. */
+/* A record's contents besides its pages: words 12, 13 and from 16 on. */
 static int32_t infer__record_header(const infer_session *s, int whole, uint64_t before,
                                     uint32_t w[INFER__RECORD_WORDS]) {
     const int32_t from = whole ? 0 : s->saved_to;
@@ -102,7 +102,7 @@ static int32_t infer__record_header(const infer_session *s, int whole, uint64_t 
     return run;
 }
 
-/* What is new of a session, or all of it; before: the sum of the records so far, 0 = there are none. `page` has room
+/* What is new of a session, or all of it; before: the sum of the records so far, 0 = none. `page` has room
  * for two. */
 static infer_result infer__record_write(infer_session *s, int whole, uint64_t before, infer__state_out *o, char *page) {
     infer_context *c = s->context;
@@ -246,7 +246,7 @@ static infer_result infer__record_check(infer__increments *in, uint32_t *w) {
     return r;
 }
 
-/* Bytes of a record behind its header; w as infer__record_check leaves it. */
+/* Bytes of a record after its header; w as infer__record_check leaves it. */
 static uint64_t infer__record_size(const infer__increments *in, const uint32_t *w, uint32_t runs) {
     const infer_context *c = in->s->context;
     uint64_t n = ((uint64_t)w[7] - w[INFER__RECORD_FROM] + (w[INFER__RECORD_WHOLE] ? w[12] : 0)) * sizeof(infer_token) +
@@ -293,7 +293,7 @@ static const char *infer__increments_slot(infer__increments *in, const uint32_t 
     return data;
 }
 
-/* A record whose sum fits becomes part of the image. */
+/* Add a record with a correct sum to the image. */
 static infer_result infer__increments_add(infer__increments *in, const uint32_t *w, uint32_t runs, const char *data) {
     infer_session *s = in->s;
     const infer_model *m = s->context->model;
@@ -323,8 +323,8 @@ no_memory:
                         (unsigned)w[7]);
 }
 
-/* The next record. *why: "" when it counts, "the end" when there is none, else why it does not. Errors are those of a
- * record that is whole. */
+/* Read the next record. *why: "" when it is valid, "the end" when there is none, else the reason. Errors are those of a
+ * complete record. */
 static infer_result infer__increments_next(infer__increments *in, const char **why) {
     infer_context *c = in->s->context;
     uint32_t w[INFER__RECORD_WORDS], runs;
@@ -371,7 +371,7 @@ static infer_result infer__increments_next(infer__increments *in, const char **w
     return r;
 }
 
-/* Bytes behind the last whole record: those that were read, and what there is behind them. */
+/* Bytes after the last whole record: those that were read, and what there is after them. */
 static uint64_t infer__increments_left(infer__increments *in) {
     char spare[256];
     uint64_t left = in->got;

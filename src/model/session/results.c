@@ -1,11 +1,11 @@
-/* results.c: logits that stay on the device until somebody asks for them, and the few largest of them, which come down
- * with the eval: what sampling takes as a rule.
+/* results.c: logits that stay on the device until they are requested, and the few largest, which are downloaded with
+ * the eval: usually sampling needs no more.
  *
  * Owns:  infer_context.kept, infer_session.kept_row and top; the decision which logits stay.
- * Rules: logits stay when the head is on the device, in the last pass of an eval, one row a session, all rows of the
- *        pass in one product: then they lie in the work area, which the next eval of the context overwrites. So that
- *        eval first brings those of sessions that it does not evaluate. At least the largest comes down: it tells
- *        whether all are finite. How many do is what the session's last choice took; all when all were asked for.
+ * Rules: logits stay if the head is on the device, in the last pass of an eval, with one row per session and all rows
+ *        of the pass in one product: then they are in the work area, which the context's next eval overwrites. So that
+ *        eval first downloads those of sessions that it does not evaluate. At least the largest is downloaded: it shows
+ *        whether all are finite. Their number is what the session's last choice needed; all, if all were requested.
  * Start: infer__results_choose, infer__results_bring.
  */
 #include "../model.h"
@@ -151,7 +151,7 @@ static infer_result infer__results_best(infer_session *s, int32_t n, infer_error
     infer_result r;
     if (n <= s->n_top) return INFER_OK;
     if (!infer__results_reserve(s, n)) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d logits", (int)n);
-    s->n_top = 0; /* what is there is overwritten */
+    s->n_top = 0; /* the old ones are overwritten */
     infer__results_begin(c);
     row = infer__view(&c->at->work, (uint64_t)(s->kept_row - 1) * (uint64_t)vocab, 1, vocab);
     infer__results_largest(c, &row, n);

@@ -83,7 +83,7 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
     return INFER_OK;
 }
 
-/* Say in the log what is allowed and seldom meant. */
+/* Warn in the log about settings that are allowed but rarely intended. */
 static void infer__session_warn(const infer_session *s) {
     const infer_model *m = s->context->model;
     const infer__hparams *hp = &m->hp;
@@ -93,7 +93,7 @@ static void infer__session_warn(const infer_session *s) {
         trained = INFER__MAX(trained, (int64_t)INFER__MIN(reach, 1e18));
     }
     if (s->cap > trained)
-        infer__log(&m->report, 2, "a session of %d positions: the model was trained for %lld, what lies behind them is "
+        infer__log(&m->report, 2, "a session of %d positions: the model was trained for %lld, what follows is "
                                   "likely to be nonsense",
                    (int)s->cap, (long long)trained);
 }

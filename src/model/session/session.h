@@ -1,9 +1,9 @@
-/* session.h: sessions, and what is done with them: calls.c, session.c, eval.c, state.c. Included by model.h, behind
+/* session.h: sessions and the functions on them: calls.c, session.c, eval.c, state.c. Included by model.h, after
  * infer_context. */
 #ifndef INFER__SESSION_H
 #define INFER__SESSION_H
 
-/* A recurrent state that is kept: after pos positions. minor: an eval of one token left it. */
+/* A kept recurrent state after pos positions. minor: it is from an eval of one token. */
 typedef struct infer__snapshot { int32_t pos, cell, minor; } infer__snapshot;
 enum { INFER__SNAPSHOTS = 8 }; /* of a session, at most */
 
@@ -16,25 +16,25 @@ struct infer_session {
     int32_t n, cap;      /* tokens so far, most */
     int32_t n_valid;     /* tokens whose cache entries can be used: n, or less after a far rewind */
     infer_token *tokens; /* cap */
-    infer_session *source, *owner; /* source.c: the text that it answers; whose source it is */
+    infer_session *source, *owner; /* source.c: its encoded input; the session whose input this is */
     int32_t encodes;     /* INFER__ENCODES_*: passes of it are the encoder's */
-    int32_t type_from;   /* tokens from here on are the second text of a pair; 0 = there is none */
+    int32_t type_from;   /* tokens from here on are the second text of a pair; 0 = none */
     infer__adapter_set *adapters; /* of what is evaluated from now on; NULL = none */
     infer__adapted *adapted;      /* n_adapted runs of the positions so far */
     int32_t n_adapted, adapted_cap;
-    /* increments.c: what a mark stands for, 0 = there is none; of that, positions that are still as they were, -1 = and
+    /* increments.c: what a mark stands for, 0 = none; of that, positions that are still as they were, -1 = and
      * the source is not; tokens that there were */
     uint64_t saved;
     int32_t saved_to, saved_n;
-    int32_t minor;         /* 1 = nobody will want to go back to where the running eval ends, -1 = somebody will */
+    int32_t minor;         /* 1 = a rewind to the end of the running eval is unlikely, -1 = likely */
     float *further; /* further.c: hidden states of further_n positions from further_at on; NULL: nothing predicts */
     int32_t further_at, further_n;
-    int32_t ahead, drafts; /* draft.c: the last so many of the n tokens; drafted ones of the running eval */
+    int32_t ahead, drafts; /* draft.c: last tokens of the n not chosen yet; drafted ones of the running eval */
     infer_step step;     /* of the running eval, where the session is evaluated alone */
     int32_t paused;      /* 1 = a slice of it has ended: the context is claimed */
     double until;        /* infer__slice_end of the running slice, 0 = it has none */
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
-    int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been given back */
+    int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been freed */
     /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next
      * after the passes so far, next_pos positions; cell_out, cell_end of the running pass */
     int32_t cell, cell_minor, cell_next, next_pos, cell_out, cell_end, n_snapshots;
@@ -52,7 +52,7 @@ struct infer_session {
     infer__top_logit *top;
     uint64_t top_cap;
     int32_t top_wanted;  /* of the next eval's: what the last choice took, 0 = all */
-    int32_t all_wanted;  /* somebody asked for all of this eval's */
+    int32_t all_wanted;  /* all logits of this eval were requested */
     infer__atomic calls;   /* infer__claim */
     infer__atomic cancel;  /* number of the latest call of this session that shall end */
     infer__atomic eval;    /* number of the context's call that evaluates it now, 0 = none */
@@ -69,16 +69,16 @@ static infer_result infer__context_claim(infer_context *c, const char *call, inf
 static void infer__context_leave(infer_context *c);
 static infer_result infer__session_enter(infer_session *s, const char *call); /* both; the error is the session's */
 static infer_result infer__session_exit(infer_session *s, infer_result r);    /* both; returns r */
-/* 1 in a child of fork(), where its threads or devices are not. */
+/* 1 in a child of fork(), which does not have its threads or devices. */
 static int infer__context_lost(const infer_context *c);
 static int infer__model_lost(const infer_model *m);
-/* While a call of the model runs whose callbacks (memory, log) might close it. NULL is accepted; let returns r. */
+/* Hold the model while a call runs whose callbacks (memory, log) might close it. NULL is accepted; let returns r. */
 static void infer__model_hold(const infer_model *m);
 static infer_result infer__model_let(const infer_model *m, infer_result r);
 /* 1 when infer_session_cancel was called for the session's running call. */
 static int infer__session_cancelled(const infer_session *s);
 
-/* context.c, session.c: made whole, or an error and nothing; of a session its context is claimed. */
+/* context.c, session.c: create completely, or fail without leaving anything; for a session, its context is claimed. */
 static infer_result infer__context_make(infer_context **out, infer_model *m, const infer_context_params *params,
                                         int32_t default_sessions, infer_error *err);
 static void infer__context_free(infer_context *c);
@@ -87,12 +87,12 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
 static void infer__session_free(infer_session *s);
 static void infer__session_warn(const infer_session *s); /* in the log: what is allowed and seldom meant */
 
-/* eval.c: evaluate the steps whole or not at all; the context and the sessions are claimed. */
+/* eval.c: evaluate all steps or none; the context and the sessions are claimed. */
 static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err);
 static infer_result infer__eval_drop(infer_context *c); /* after INFER_MORE */
-/* Whose session a step's is: ARGUMENT when it is none of the context's, or another step's too. */
+/* Check a step's session: ARGUMENT when it is not one of the context's, or occurs in another step. */
 static infer_result infer__step_owner(const infer_context *c, const infer_step *steps, int32_t i, infer_error *err);
-/* The first position that has to be computed again and cannot, since it was given as an embedding; -1 = none. */
+/* The first position that must be recomputed but cannot be, since it was given as an embedding; -1 = none. */
 static int32_t infer__session_lost(const infer_session *s);
 
 /* state.c: as the public calls; the session and its context are claimed. */
@@ -110,18 +110,18 @@ static int infer__increments_known(const uint32_t *w);
 /* eval.c, state.c, api/generate.c: as the public calls; the caller has claimed the session, not its context. */
 static infer_result infer__session_eval(infer_session *s, const infer_token *tokens, int32_t n);
 static infer_result infer__session_eval_as(infer_session *s, const infer_token *tokens, int32_t n, int32_t outputs);
-/* With `until`, evals end with INFER_MORE when it is time. Then the next call of the function that said so goes on with
- * what it did, whatever else it is given; tokens have to stay as they are. slice: s->step, or what is left of it; the
- * context is claimed, and given back unless there is more to do. stop: what is left is given up. */
-static void infer__slice_begin(infer_context *c, double until); /* of what is evaluated now; 0 = it has no end */
+/* With `until`, evals return INFER_MORE when the time is over. Then the next call of that function continues, whatever
+ * its arguments; tokens must stay unchanged. slice: s->step, or the rest of it; the context is claimed, and released
+ * unless there is more to do. stop: abandon the rest. */
+static void infer__slice_begin(infer_context *c, double until); /* of the current eval; 0 = no limit */
 static infer_result infer__session_slice(infer_session *s, double until, infer_error *err);
 static void infer__session_stop(infer_session *s);
-/* The drafted tokens that are ahead are the session's no more; results of those before them stay. */
+/* Roll back the drafted tokens that are ahead; results of the tokens before them stay. */
 static infer_result infer__session_take_back(infer_session *s);
 static infer_result infer__session_rewind(infer_session *s, int32_t n);
 static infer_result infer__session_sync(infer_session *s, const infer_token *tokens, int32_t n, int32_t *kept);
-/* What ends reasoning that goes on for too long: `left` more tokens of it may come; ends says what ends it, NULL when
- * the text is not in the middle of it. */
+/* Limits reasoning: `left` more tokens may come; `ends` returns the end mark, NULL when the text is not in the middle
+ * of reasoning. */
 typedef struct infer__steering {
     int32_t left; /* 0 = any number */
     const char *(*ends)(void *user);

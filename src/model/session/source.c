@@ -1,8 +1,8 @@
-/* source.c: models of an encoder and a decoder: the text that a session answers, its source.
+/* source.c: models with an encoder and a decoder: the encoded input of a session, its source.
  *
- * How:   the source is a session of its own, which nobody else sees: the encoder's pass leaves the keys and values that
- *        the decoder's cross attention reads in that session's pages, and passes of the decoder have its page table as
- *        their second one. Fork shares the pages; a saved session has the source's tokens, which loading encodes again.
+ * How:   the source is a hidden session: the encoder's pass writes the keys and values for the decoder's cross
+ *        attention to that session's pages, and decoder passes use its page table as their second one. Forks share the
+ *        pages; a saved session has the source's tokens, and loading encodes them again.
  */
 #include "../model.h"
 

@@ -1,12 +1,12 @@
-/* state.c: going back, sharing and keeping sessions: rewind, sync, fork, save, load. increments.c saves what is new.
+/* state.c: rewind, sync, fork, save and load of sessions. increments.c saves incrementally.
  *
  * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens (and those of a source), runs
  * of positions with the same adapters (three uint32 each: see infer__adapters_words), then for every layer its pages of
  * keys and of values in order of position, or its recurrent state after the last one, and a 64-bit FNV-1a sum of all of
  * it. Pages are saved as rows, position by position, wherever the layer runs. Loaded bytes are not trusted: everything
- * is checked before the session changes. The sum finds accidents, not forgers: what a forged state can do is give wrong
- * keys and values, tokens and lengths; never read memory that the state did not fill. So every position is either in
- * the cache, whole pages of which are loaded, or has a token from which it can be computed again.
+ * is checked before the session changes. The sum detects damage, not forgery: a forged state can contain wrong keys and
+ * values, tokens and lengths, but never cause a read of memory that the state did not fill. So every position is either
+ * in the cache, whole pages of which are loaded, or has a token from which it can be computed again.
  */
 #include "../model.h"
 
@@ -108,7 +108,7 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
 
 enum { INFER__STATE_WORDS = 16, INFER__STATE_VERSION = 2 };
 
-/* Tells models apart whose caches do not fit each other. */
+/* A hash that differs between models with incompatible caches. */
 static uint64_t infer__model_print(const infer_model *m) {
     uint64_t h = infer__fnv(INFER__FNV, m->arch_name, strlen(m->arch_name));
     int32_t i;
@@ -167,7 +167,7 @@ static void infer__state_header(const infer_session *s, uint32_t w[INFER__STATE_
     w[15] = (uint32_t)(c->model->weights_print >> 32);
 }
 
-/* Zero what lies behind the last position, `end`, in page i of a slot, [head][row][dim], so that old memory is not
+/* Zero the positions after the last one, `end`, in page i of a slot, [head][row][dim], so that old memory is not
  * written out. */
 static void infer__page_clear_tail(char *page, uint64_t bytes, int32_t i, int32_t end, const infer__state *s) {
     const int32_t rows = infer__page_rows(s->every), first = i * INFER__PAGE;
@@ -203,7 +203,7 @@ static uint64_t infer__page_most(const infer_context *c) {
     return most;
 }
 
-/* 1 for a slot with what the session's own positions left: not what an encoder's layers did, which loading repeats. */
+/* 1 for a slot that is saved: not those of an encoder, which loading encodes again. */
 static int infer__state_saved(const infer_model *m, int32_t state) {
     return !m->states[state].source && m->states[state].layer >= m->hp.n_enc;
 }
@@ -314,8 +314,8 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
     return INFER_OK;
 }
 
-/* What is read and checked, before it becomes a session's. A slot has its pages from first_page on, stride bytes apart,
- * as rows; a recurrent one its state. */
+/* A loaded and checked state, before it is applied to a session. A slot has its pages from first_page on, stride bytes
+ * apart, as rows; a recurrent one its state. */
 typedef struct infer__state_slot { char *p; uint64_t stride; } infer__state_slot;
 typedef struct infer__state_image {
     uint32_t w[INFER__STATE_WORDS];
@@ -377,7 +377,7 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
     return INFER_OK;
 }
 
-/* Bytes of tokens and pages behind a checked header. */
+/* Bytes of tokens and pages after a checked header. */
 static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
     uint64_t n = ((uint64_t)w[7] + w[12]) * sizeof(infer_token) +
@@ -437,7 +437,7 @@ static infer_result infer__state_apply(infer_session *s, const infer__state_imag
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__enter(c, i)) c->at->ops->sync(&c->ctx);
     if (infer__ok(&c->ctx)) return INFER_OK;
-    infer__cells_cut(c, s, 0); /* a device failed: what was there is gone */
+    infer__cells_cut(c, s, 0); /* a device failed: the old state is lost */
     infer__cache_cut(c, s, 0);
     infer__adapters_cut(s, 0);
     s->n = s->n_valid = 0;

@@ -1,7 +1,7 @@
-/* chat.h: what the parts that read replies share: rows of formats, and the reader's state.
+/* chat.h: shared by the parts that parse replies: rows of formats, and the reader's state.
  *
- * Rules: a format is data: a row of CALLS says how a call is written, a row of FORMATS which of them a family of
- *        templates teaches and by which words it is recognised. No model names in code.
+ * Rules: a format is data: a row of CALLS describes how a call is written, a row of FORMATS which of them a family of
+ *        templates uses and the words that identify it. No model names in code.
  * Start: INFER__CHAT_CALLS and INFER__CHAT_FORMATS in chat_format.c, infer__chat_run in chat_parse.c.
  */
 #ifndef INFER__CHAT_H
@@ -24,7 +24,7 @@ enum {
     INFER__CALL_BARE = 4,        /* no `open`: the reply itself is JSON that names a tool */
     INFER__CALL_ID_FIRST = 8,    /* ARGS: ID id_sep NAME; else NAME id_sep ID */
     INFER__CALL_ID_NUMBERED = 16, /* ARGS: the header is the id, its name ends at ':' */
-    INFER__CALL_NESTED = 32,     /* XML: elements inside values are values too, with `key` in front of each tag */
+    INFER__CALL_NESTED = 32,     /* XML: elements inside values are values too, with `key` before each tag */
     INFER__CALL_LISTS_ONLY = 64, /* JSON: must be a list */
     INFER__CALL_LINES = 128      /* XML: a value stands on lines of its own */
 };
@@ -33,7 +33,7 @@ typedef struct infer__chat_call_kind {
     int shape, flags;
     const char *section, *section_end; /* around several calls; may be missing in the reply */
     const char *open, *end;
-    const char *prefix;  /* of the name: dropped where it is there */
+    const char *prefix;  /* of the name: dropped if present */
     const char *id_sep, *name_end, *tail; /* tail: between arguments and end, may be missing */
     const char *key, *key_end, *value, *value_end;
 } infer__chat_call_kind;
@@ -58,7 +58,7 @@ static const infer__chat_call_kind *infer__chat_kind_find(const char *name);
 static const char *infer__chat_known_at(size_t i); /* a mark of any format, "" = none here; NULL past the end */
 /* 1 when text[0..n) holds every one of the marks. */
 static int infer__chat_marked(const char *text, size_t n, const char *marks);
-/* The next of the words that '\n' separates: its length, 0 = there is none; *at moves on. */
+/* The next of the words that '\n' separates: its length, 0 = none; *at moves on. */
 static size_t infer__chat_word(const char **at, const char **word);
 /* Where w[0..len) occurs first in s[from..n), n when it does not. */
 static size_t infer__chat_find(const char *s, size_t n, size_t from, const char *w, size_t len);
@@ -75,7 +75,7 @@ typedef struct infer__chat_mark {
 } infer__chat_mark;
 enum { INFER__CHAT_MARKS = 32, INFER__CHAT_NAME_MAX = 256, INFER__CHAT_DEPTH = 48 };
 
-/* A body while it is read: everything up to `at` has been looked at. */
+/* A body being read: everything up to `at` has been examined. */
 typedef struct infer__chat_body {
     const infer__chat_call_kind *kind;
     size_t from, at;     /* the body's first byte; where to go on */
@@ -99,7 +99,7 @@ struct infer__chat_reader {
     infer_chat_fn fn;
     void *user;
     int64_t call_number;
-    infer__bytes in;        /* text from the first byte that was not given out */
+    infer__bytes in;        /* text from the first byte that was not delivered */
     size_t at, scan, solid; /* not given out yet; looked at up to here; end of what is no white space */
     int state, mode, think; /* mode: INFER_CHAT_CONTENT or _REASONING; think: row whose close ends that */
     int skip;   /* white space is dropped until something else comes */
@@ -119,8 +119,8 @@ struct infer__chat_reader {
 
 /* Bodies (chat_call.c). */
 enum { INFER__BODY_MORE, INFER__BODY_DONE, INFER__BODY_FAIL };
-/* Read on in the body: DONE with *end behind it, the calls added; FAIL with *end where it went wrong (all before it is
- * text). final: nothing more comes. */
+/* Continue reading the body: DONE with *end after it and the calls added; FAIL with *end at the error (everything
+ * before it is text). final: no more text comes. */
 static int infer__chat_body_read(infer__chat_reader *p, int final, size_t *end);
 /* 0 = no memory. */
 static int infer__chat_call_add(infer__chat_reader *p, const char *id, size_t n_id, const char *name, size_t n_name,

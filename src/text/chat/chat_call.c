@@ -1,9 +1,9 @@
-/* chat_call.c: the bodies of tool calls: where they end, what they say.
+/* chat_call.c: parsing the bodies of tool calls.
  *
  * Owns:  one reader per shape (INFER__SHAPE_*). A body is read as it arrives, each byte once; `step` and `at` say where
  *        to go on. When it is complete its calls are added, all or none.
- * Rules: text that is no call is never dropped: INFER__BODY_FAIL, and what was read becomes text. JSON that leaves here
- *        has been parsed.
+ * Rules: text that is not a call is never dropped: INFER__BODY_FAIL, and it becomes text. All emitted JSON has been
+ *        parsed.
  * Start: infer__chat_body_read, infer__chat_call_add.
  */
 #include "chat.h"
@@ -60,7 +60,7 @@ static int infer__chat_call_add(infer__chat_reader *p, const char *id, size_t n_
     return 1;
 }
 
-/* Tell the caller of the calls from `first` on. */
+/* Report the calls from `first` on. */
 static void infer__chat_calls_deliver(infer__chat_reader *p, size_t first) {
     for (; first < p->n_calls; first++) {
         const infer_chat_call *c = &p->calls[first];
@@ -169,7 +169,7 @@ static int infer__chat_args_call(infer__chat_reader *p, const char *s, size_t n)
 
 /* ---- where JSON ends ------------------------------------------------------------------------------------------ */
 
-/* From b->at on: DONE with b->at behind the value. open: the bytes it may begin with. */
+/* From b->at on: DONE with b->at after the value. open: the bytes it may begin with. */
 static int infer__chat_json_scan(infer__chat_body *b, const char *s, size_t n, const char *open) {
     while (b->at < n) {
         char c = s[b->at];
@@ -201,7 +201,8 @@ static int infer__chat_begins(const char *s, size_t n, size_t at, const char *w)
     return have == len ? 1 : -1;
 }
 
-/* Find w from b->at on, and stand behind it; *found is where it begins. Not there yet: stand where it may begin. */
+/* Find w from b->at on and move after it; *found is where it begins. If it has not arrived yet, move to where it may
+ * begin. */
 static int infer__chat_seek(infer__chat_body *b, const char *s, size_t n, const char *w, size_t *found) {
     size_t len = strlen(w);
     *found = infer__chat_find(s, n, b->at, w, len);
@@ -294,7 +295,7 @@ static int infer__chat_xml_value(infer__chat_reader *p, size_t from, size_t end)
     int how = INFER__VALUE_TYPED;
     const infer_json *schema;
     if (b->kind->key_end[0] == '>' && (quote = infer__chat_find(key, n_key, 0, "\"", 1)) < n_key) {
-        /* attributes behind the name: string="true|false" */
+        /* attributes after the name: string="true|false" */
         if (infer__chat_find(key, n_key, quote, "string=\"true\"", 13) < n_key) how = INFER__VALUE_STRING;
         if (infer__chat_find(key, n_key, quote, "string=\"false\"", 14) < n_key) how = INFER__VALUE_JSON;
         n_key = quote;
@@ -483,7 +484,7 @@ static int infer__chat_brace_call(infer__chat_reader *p, size_t from, size_t end
     return b->args.failed ? -1 : infer__chat_args_call(p, b->args.s, b->args.n);
 }
 
-/* Shapes that are looked at as a whole, when their end (outside quotes in braces) or the reply's has come. */
+/* Shapes that are parsed as a whole, when their end (outside quotes in braces) or the reply's has arrived. */
 static int infer__chat_read_whole(infer__chat_reader *p, int final, size_t *end) {
     infer__chat_body *b = &p->body;
     const char *s = p->in.s, *quote = b->kind->shape == INFER__SHAPE_BRACES ? b->kind->value : NULL;
@@ -521,7 +522,7 @@ static int infer__chat_read_rest(infer__chat_reader *p, int final, size_t *end) 
     size_t n = p->in.n, at, stop = n;
     int r;
     *end = n;
-    if (!b->step) { /* what it is, its first character tells */
+    if (!b->step) { /* the first character shows what it is */
         b->at = b->value = infer__chat_skip(s, n, b->at);
         if (b->at == n) return final ? INFER__BODY_FAIL : INFER__BODY_MORE;
         b->step = s[b->at] == '{' || s[b->at] == '[' ? 1 : 2;

@@ -1,9 +1,9 @@
 /* chat_format.c: how replies are written: one row for each way to write a call, one for each family of templates.
  *
  * Owns:  INFER__CHAT_THINKS, INFER__CHAT_CALLS, INFER__CHAT_FORMATS, and finding rows by the text of a template.
- * Rules: rows are facts about texts (read in the templates that the models ship with, and in the publishers' prompt
- *        guides), never names of models. The first row of FORMATS whose marks all occur in a template is its format;
- *        so rows with rarer marks stand first.
+ * Rules: rows are facts about texts (from the templates that models ship with, and the publishers' prompt guides),
+ *        never model names. A template's format is the first row of FORMATS whose marks all occur in it, so rows with
+ *        rarer marks come first.
  */
 #include "chat.h"
 
@@ -120,11 +120,11 @@ static const infer__chat_format INFER__CHAT_FORMATS[] = {
     {"functools", "functools[", {"functools"}, NULL, 0},
     {"bare", "<|python_tag|>", {"python_tag", "function=", "bare"}, NULL, 0},
     {"bare", "\"parameters\": \n<|start_header_id|>", {"python_tag", "function=", "bare"}, NULL, 0},
-    {"bare", "tool_calls", {"bare"}, NULL, 0}, /* it knows calls, but writes them in no way above */
+    {"bare", "tool_calls", {"bare"}, NULL, 0}, /* it mentions calls, but in no format above */
     {"plain", "", {NULL}, NULL, 0},
 };
 
-/* What templates write around turns, tools and what tools return: marks besides those of the tables above. */
+/* Marks that templates write around turns, tools and tool results, besides those of the tables above. */
 static const char *const INFER__CHAT_MARKS_OTHER[] = {
     "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
     "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CONTENT]", "<start_of_turn>", "<end_of_turn>", "<turn|>", "<tools>",

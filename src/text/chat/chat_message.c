@@ -1,9 +1,9 @@
 /* chat_message.c: messages and tools given as structs, as JSON.
  *
- * Owns:  infer__chat_messages_json, infer__chat_tools_json: the one place that knows which member a field becomes. From
- *        there on both forms are the same text.
- * Rules: texts are quoted; JSON inside (arguments, parameters) is checked to be an object by itself first, so that it
- *        cannot close what is around it. Errors name the message and the field.
+ * Owns:  infer__chat_messages_json, infer__chat_tools_json: the only mapping of fields to members. After that both
+ *        forms are the same text.
+ * Rules: texts are quoted; embedded JSON (arguments, parameters) is first checked to be a complete object, so that it
+ *        cannot break out of its context. Errors name the message and the field.
  */
 #include "chat.h"
 
@@ -23,7 +23,7 @@ static void infer__chat_wrong(infer__chat_writing *w, infer_result r, const char
                  : infer__error(w->err, r, "%s[%llu]: %s", w->list, (unsigned long long)w->at, what);
 }
 
-/* ,"name": in front of a value; no comma at the beginning of an object. */
+/* ,"name": before a value; no comma at the beginning of an object. */
 static void infer__chat_put_name(infer__chat_writing *w, const char *name) {
     if (w->out->n > 0 && w->out->s[w->out->n - 1] != '{') infer__bytes_text(w->out, ", ");
     infer__json_quote(w->out, name, strlen(name));

@@ -1,10 +1,10 @@
-/* chat_parse.c: a reply, as it streams, cut into content, reasoning and tool calls.
+/* chat_parse.c: splitting a streamed reply into content, reasoning and tool calls.
  *
- * Owns:  infer__chat_reader: text between marks, and what marks mean. Bodies of calls are in chat_call.c.
- * Rules: the result does not depend on how the text was cut into pieces. What may still become a mark is held back.
- *        Nothing is lost: a call that turns out to be none is content, with its marks. A call is told when it is
- *        complete, so that nothing has to be taken back. White space beside marks belongs to the marks.
- *        Every byte is looked at a bounded number of times.
+ * Owns:  infer__chat_reader: text between marks, and the meaning of marks. Bodies of calls are in chat_call.c.
+ * Rules: the result does not depend on how the text was split into pieces. Text that may still become a mark is held
+ *        back. Nothing is lost: a failed call is content, with its marks. A call is reported when it is complete, so
+ *        nothing has to be retracted. White space next to marks belongs to the marks. Every byte is examined a bounded
+ *        number of times.
  * Start: infer__chat_run.
  */
 #include "chat.h"
@@ -52,7 +52,7 @@ static void infer__chat_marks_of_format(infer__chat_reader *p) {
     infer__chat_mark_text(p, "to=", INFER__MARK_HEADER, INFER_CHAT_CONTENT, 0);
 }
 
-/* 1 when the part of a name behind '/', or the template, has this way of reasoning. */
+/* 1 when the part of a name after '/', or the template, has this way of reasoning. */
 static int infer__chat_thinks(const infer__chat_options *o, const infer__chat_think *t) {
     const char *at = o->format ? strchr(o->format, '/') : NULL;
     size_t n = strlen(t->name);
@@ -141,7 +141,7 @@ static void infer__chat_reader_close(infer__chat_reader *p) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* Give out in[from..end) as text of the present mode. */
+/* Deliver in[from..end) as text of the current mode. */
 static void infer__chat_out(infer__chat_reader *p, size_t from, size_t end) {
     infer__bytes *to = p->mode == INFER_CHAT_REASONING ? &p->reasoning : &p->content;
     if (from >= end) return;
@@ -156,7 +156,7 @@ static void infer__chat_out(infer__chat_reader *p, size_t from, size_t end) {
     if (to->failed) p->failed = INFER_ERR_MEMORY;
 }
 
-/* Go on behind `at` with text. */
+/* Continue with text after `at`. */
 static void infer__chat_go_on(infer__chat_reader *p, size_t at) {
     p->at = p->scan = p->solid = at;
     p->state = INFER__CHAT_TEXT;
@@ -195,7 +195,7 @@ static void infer__chat_body_begin(infer__chat_reader *p, const infer__chat_call
     p->state = INFER__CHAT_BODY;
 }
 
-/* A mark at in[i..). Text before it has been given out; white space stays until it is known to be a mark. */
+/* A mark at in[i..). The text before it has been delivered; white space is kept until it is known to be a mark. */
 static void infer__chat_mark_act(infer__chat_reader *p, const infer__chat_mark *m, size_t i) {
     size_t behind = i + m->n;
     switch (m->what) {
@@ -232,7 +232,7 @@ static void infer__chat_mark_act(infer__chat_reader *p, const infer__chat_mark *
     }
 }
 
-/* Is in[at..) JSON that may be a call? By its first name. 1 yes, 0 no, -1 it is too early to say. */
+/* Can in[at..) be a call in JSON? Decided by its first name: 1 yes, 0 no, -1 too early to tell. */
 static int infer__chat_sniff(const infer__chat_reader *p, size_t at) {
     static const char *const NAMES[] = {"name\"", "type\"", "function\"", "id\"", "parameters\"", "arguments\"",
                                         "tool_name\"", "tool_call_id\""};

@@ -1,8 +1,8 @@
-/* chat_prompt.c: a conversation as a template wants it, rendered.
+/* chat_prompt.c: rendering a conversation with a template.
  *
- * Owns:  infer__chat_prompt: checks messages, brings them into the form that templates expect, renders.
- * Rules: what is changed is written down in api.h (infer_chat_params); nothing else is. What a template refuses is an
- *        error with its message. The context is made of the caller's JSON values; it lives in one arena.
+ * Owns:  infer__chat_prompt: checks messages, converts them to the form that templates expect, renders.
+ * Rules: all changes are documented in api_chat.h (infer_chat_params). An exception raised by a template is an error
+ *        with its message. The context is built from the caller's JSON values, in one arena.
  * Start: infer__chat_prompt.
  */
 #include "chat.h"
@@ -15,7 +15,7 @@ typedef struct infer__chat_making {
     int has_tools;        /* some are given; else: */
     int without_tools;    /* 1 = the template does not get the variable at all, 0 = it is None */
     int64_t n_calls;
-    const char *reasoning; /* the name under which the template reads it; NULL = it does not say */
+    const char *reasoning; /* the name by which the template reads it; NULL = unknown */
     infer_error *err;
     infer_result r;       /* the first error */
 } infer__chat_making;

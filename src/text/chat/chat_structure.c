@@ -1,9 +1,9 @@
-/* chat_structure.c: which tokens of a vocabulary are structure in a conversation: the template's text and known marks,
- * given to token_structure.c.
+/* chat_structure.c: the tokens that are structure in a conversation: the template's text and known marks, passed to
+ * token_structure.c.
  *
- * Rules: a template's own text is what its strings and the text between its tags spell, and what it has written in this
- *        rendering (marks that it puts together). Known marks are those of the tables in chat_format.c that begin
- *        and end with brackets, whether this template writes them or not: a model knows them all the same.
+ * Rules: a template's own text comprises its strings, the text between its tags, and what it wrote in this rendering
+ *        (marks that it concatenates). Known marks are those of the tables in chat_format.c that begin and end with
+ *        brackets, even if this template does not write them: models may know them anyway.
  * Start: infer__chat_structure.
  */
 #include "chat.h"

@@ -1,8 +1,9 @@
-/* chat_value.c: the arguments of calls as JSON, whatever a model wrote them as.
+/* chat_value.c: converting the arguments of calls to JSON, however the model wrote them.
  *
  * Owns:  typed values (by the tool's JSON schema where it is given), Python literals, values in braces, elements.
- * Rules: text of a model is untrusted: recursion is bounded by INFER__CHAT_DEPTH, what does not fit is refused, and the
- *        caller gives it out as text. Whole objects are checked once more by the JSON parser before they leave.
+ * Rules: text of a model is untrusted: recursion is bounded by INFER__CHAT_DEPTH, what does not parse is refused, and
+ *        the caller delivers it as text. Complete objects are checked again by the JSON parser before they are
+ *        returned.
  * Start: infer__chat_value_put.
  */
 #include "chat.h"
@@ -94,8 +95,8 @@ static int infer__chat_next(infer__chat_in *in, char c) {
     return 1;
 }
 
-/* 1 when a quote at s[at - 1] may end an argument: what follows is how a call goes on. Models put quotes into strings
- * without escaping them, as their templates do. */
+/* 1 when a quote at s[at - 1] may end an argument, that is, when a continuation of the call follows. Models put
+ * unescaped quotes into strings, as their templates do. */
 static int infer__chat_quote_ends(const infer__chat_in *in, size_t at) {
     at = infer__chat_skip(in->s, in->n, at);
     if (at >= in->n) return 1;
@@ -109,7 +110,7 @@ static int infer__chat_quote_ends(const infer__chat_in *in, size_t at) {
     return at < in->n && (in->s[at] == '=' || in->s[at] == ')');
 }
 
-/* What stands behind a backslash at s[at]: to text; the bytes read. */
+/* What stands after a backslash at s[at]: to text; the bytes read. */
 static size_t infer__chat_escape(const infer__chat_in *in, size_t at, infer__bytes *text) {
     static const char FROM[] = "nrtbfav0", TO[] = "\n\r\t\b\f\a\v\0";
     char c = in->s[at], utf8[4];
@@ -175,7 +176,7 @@ static int infer__chat_word_put(infer__chat_in *in) {
     in->at += len;
     for (i = from + (in->s[from] == '-' || in->s[from] == '+'); i < in->at && in->s[i] >= '0' && in->s[i] <= '9'; i++) {
     }
-    if (i == in->at) { /* a whole number: its digits, without zeros in front */
+    if (i == in->at) { /* an integer: its digits, without leading zeros */
         if (in->s[from] == '-') infer__bytes_char(in->out, '-');
         for (i = from + (in->s[from] == '-' || in->s[from] == '+'); i + 1 < in->at && in->s[i] == '0'; i++) {}
         infer__bytes_put(in->out, in->s + i, in->at - i);

@@ -1,8 +1,8 @@
 /* gbnf.c: the grammar notation of llama.cpp (its grammars/README.md): text -> syntax tree.
  *
  * Owns:  infer__gbnf: rules, expressions, ranges of characters; the checks that need no automaton.
- * Syntax: name ::= alternatives; a rule ends with its line, but not behind '|' and '::=' nor inside parentheses.
- *        "text", [set], [^set], ., name, (group), <token>, <[id]>, !<token>; behind each of them * + ? {m} {m,} {m,n}.
+ * Syntax: name ::= alternatives; a rule ends with its line, but not after '|' and '::=' nor inside parentheses.
+ *        "text", [set], [^set], ., name, (group), <token>, <[id]>, !<token>; after each of them * + ? {m} {m,} {m,n}.
  *        Escapes: \n \r \t \\ \" \[ \] \- \^, and code points \xNN \uNNNN \UNNNNNNNN. # begins a comment.
  * Rules: untrusted text: size, nesting and numbers are bounded, and all algorithms here are linear in the text (times
  *        the logarithm for sets). Errors have line and column.
@@ -62,7 +62,7 @@ static void infer__gbnf_space(infer__gbnf *g, int lines) {
     }
 }
 
-/* One character of a literal or a set, escapes resolved; it is there. */
+/* One character of a literal or a set, escapes resolved; there must be one. */
 static uint32_t infer__gbnf_char(infer__gbnf *g) {
     static const char FROM[] = "nrt\\\"[]-^", TO[] = "\n\r\t\\\"[]-^";
     static const struct { char c; int digits; } HEX[] = {{'x', 2}, {'u', 4}, {'U', 8}};
@@ -140,7 +140,7 @@ static int32_t infer__gbnf_new(infer__gbnf *g, int32_t kind, size_t at, uint32_t
     x->at = (uint32_t)at;
     return (int32_t)g->n_x++;
 }
-/* Put `part` behind *last (-1 = it is the first) of `whole`. */
+/* Put `part` after *last (-1 = it is the first) of `whole`. */
 static void infer__gbnf_add(infer__gbnf *g, int32_t whole, int32_t *last, int32_t part) {
     if (whole < 0 || part < 0) return;
     g->x[part].parent = whole;
@@ -344,7 +344,7 @@ static uint32_t infer__gbnf_number(infer__gbnf *g) {
     return v;
 }
 
-/* * + ? {m} {m,} {m,n} {,n} behind x: the expression that repeats it, or x. */
+/* * + ? {m} {m,} {m,n} {,n} after x: the expression that repeats it, or x. */
 static int32_t infer__gbnf_repeat(infer__gbnf *g, int32_t x) {
     static const struct { char c; uint32_t least, most; } SHORT[] = {
         {'*', 0, INFER__UNLIMITED}, {'+', 1, INFER__UNLIMITED}, {'?', 0, 1}};
@@ -382,7 +382,7 @@ static int32_t infer__gbnf_repeat(infer__gbnf *g, int32_t x) {
 
 static int32_t infer__gbnf_alternatives(infer__gbnf *g, int nested);
 
-/* One symbol without its repetition; -2 = there is none here. */
+/* One symbol without its repetition; -2 = none here. */
 static int32_t infer__gbnf_symbol(infer__gbnf *g) {
     size_t at = g->at, n;
     int32_t x;
@@ -399,7 +399,7 @@ static int32_t infer__gbnf_symbol(infer__gbnf *g) {
     case '!':
         g->at++;
         if (infer__gbnf_peek(g) == '<') return infer__gbnf_token(g, 1);
-        infer__gbnf_error(g, g->at, "'<' is expected behind '!'");
+        infer__gbnf_error(g, g->at, "'<' is expected after '!'");
         return -1;
     case '(':
         g->at++;

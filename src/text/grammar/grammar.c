@@ -1,7 +1,7 @@
 /* grammar.c: grammars and matchers: what the sampler and callers use.
  *
  * Owns:  infer_grammar (rules, vocabulary, caches), infer__matcher (where one text stands in it), lazy grammars.
- * Rules: what is compiled never changes; states and masks are caches, so a grammar and its matchers belong to one
+ * Rules: the compiled grammar never changes; states and masks are caches, so a grammar and its matchers belong to one
  *        thread at a time. A call that fails leaves the matcher where it was.
  * Lazy:  a grammar with triggers allows everything until one of them appears in the text. The grammar then matches from
  *        the trigger's first byte on, with the rest of the token that holds it; of several triggers the one that begins
@@ -170,7 +170,7 @@ static int32_t infer__grammar_tokens(const infer_grammar *g) {
     return g->tokenizer ? infer__tokenizer_size(g->tokenizer) : 0;
 }
 
-/* The trie of the vocabulary is made when a mask is asked for: checking a text needs none. */
+/* The trie of the vocabulary is made for the first mask: checking a text needs none. */
 static infer_result infer__grammar_prepare(infer_grammar *g, infer_error *err) {
     infer_result r;
     if (g->has_masks) return INFER_OK;
@@ -190,7 +190,7 @@ static infer_result infer__grammar_error(infer_result r, infer_error *err) {
                         "the limits of work or memory");
 }
 
-/* What every call does first: limits, and room. */
+/* Start of every call: limits, and memory. */
 static infer_result infer__grammar_begin(infer_grammar *g, infer_error *err) {
     infer__matcher *m;
     int32_t **keep;

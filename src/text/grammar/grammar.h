@@ -1,4 +1,4 @@
-/* grammar.h: what the parts of the grammar engine share: syntax tree, automaton, states, masks.
+/* grammar.h: shared by the parts of the grammar engine: syntax tree, automaton, states, masks.
  *
  * Flow:  GBNF text -> tree (gbnf.c) -> routines of byte automata that call each other (grammar_build.c) -> states, made
  *        when a text reaches them (grammar_state.c) -> the tokens that a state allows (grammar_mask.c). grammar.c is
@@ -66,7 +66,7 @@ typedef struct infer__gbnf {
     infer_error *err;
     infer_result r; /* the first error */
 } infer__gbnf;
-/* Parse and check: every rule is there and derives some finite text, none begins with itself. */
+/* Parse and check: every rule exists and derives some finite text, none begins with itself. */
 static infer_result infer__gbnf_parse(infer__gbnf *g, infer__mem *mem, infer__watch *watch,
                                       const infer__tokenizer *tokenizer, const char *text, size_t n,
                                       const char *root, infer_error *err);
@@ -84,7 +84,7 @@ enum { INFER__GN_END, INFER__GN_SPLIT, INFER__GN_BYTES, INFER__GN_CALL, INFER__G
        INFER__GN_NOT_TOKEN };
 typedef struct infer__gnode {
     int32_t kind; /* INFER__GN_* */
-    int32_t next; /* node behind it; -1 at END */
+    int32_t next; /* node after it; -1 at END */
     uint32_t arg; /* SPLIT: the other next node; BYTES: set; CALL: routine; LOOP: loop; TOKEN: id */
 } infer__gnode;
 typedef struct infer__groutine {
@@ -102,7 +102,7 @@ typedef struct infer__automaton {
     infer__gloop *loops;
     infer__gset *sets;
     uint32_t n_nodes, cap_nodes, n_routines, cap_routines, n_loops, cap_loops, n_sets, cap_sets;
-    uint8_t class_of[256]; /* bytes that no set tells apart have one class */
+    uint8_t class_of[256]; /* bytes that no set distinguishes have one class */
     uint8_t byte_of[256];  /* a byte of each class */
     int32_t n_classes;
     int32_t has_tokens;    /* some node is TOKEN or NOT_TOKEN */
@@ -113,7 +113,7 @@ INFER__INLINE int infer__gset_has(const infer__gset *s, int byte) { return s->bi
 
 /* ---- grammar_state.c: states ---------------------------------------------------------------------------- */
 
-/* Where calls return to, all callers of a routine at one place of the text together: a node of a graph-structured stack
+/* The return points of all callers of a routine at one position of the text: a node of a graph-structured stack
  * (Tomita: An efficient augmented-context-free parsing algorithm, 1987). Equal frames are one: an index names it. */
 typedef struct infer__gentry {
     int32_t node;   /* where it goes on; of a repetition's body: the LOOP node; INFER__AT_* */
@@ -121,13 +121,13 @@ typedef struct infer__gentry {
     int32_t parent; /* frame of the routine that this node is in; -1 */
 } infer__gentry;
 enum { INFER__AT_END = -1,    /* the text may end here */
-       INFER__AT_CUT = -2 };  /* what comes behind is not known */
+       INFER__AT_CUT = -2 };  /* what comes after is not known */
 #define INFER__COUNTS 0x40000000u    /* bit of count: it is the body of a repetition */
 #define INFER__FROM_HERE 0x80000000u /* with it: how many repetitions were done before is not known */
 INFER__INLINE uint32_t infer__gentry_count(const infer__gentry *e) {
     return e->count & ~(INFER__COUNTS | INFER__FROM_HERE);
 }
-/* Repetitions counted "from here" that items or frames have seen. In one: begun, the running one too (least). Behind
+/* Repetitions counted "from here" that items or frames have seen. In one: begun, the running one too (least). After
  * it: done before the loop was left, least and most. INFER__UNLIMITED and 0 in `least` and `most` = no item is
  * there. */
 struct infer__gneed { uint32_t in, least, most; };
@@ -137,11 +137,11 @@ typedef struct infer__gframe {
     int32_t returned; /* the state when its routine ends; -1 = not asked yet */
 } infer__gframe;
 typedef struct infer__gitem { int32_t node, frame; } infer__gitem;
-/* All the places where the automaton can be after some text. State 0 is the dead one. */
+/* The set of positions of the automaton after some text. State 0 is the dead one. */
 typedef struct infer__gstate {
     uint32_t first, n, hash; /* items, sorted by frame, node; their nodes are BYTES and tokens */
     struct infer__gneed need; /* of its items */
-    uint32_t cut, cut_most;  /* INFER__UNLIMITED, or: the cut is passed after so many repetitions, least and most */
+    uint32_t cut, cut_most;  /* INFER__UNLIMITED, or: the cut is passed after this many repetitions, least and most */
     int32_t complete;        /* the text may end here */
     int32_t local;           /* its local mask, -1 = none yet */
     int32_t mask;            /* its mask, -1 = none */
@@ -182,7 +182,7 @@ static int32_t infer__states_step(infer__states *s, int32_t state, int byte);
 /* The state after a token: its bytes, or a terminal that names it. end: it ends a reply, so !<..> does not mean it. */
 static int32_t infer__states_token(infer__states *s, int32_t state, int32_t token, int32_t end, const char *bytes,
                                     size_t n);
-/* The state behind the routines that return through a frame. */
+/* The state after the routines that return through a frame. */
 static int32_t infer__states_return(infer__states *s, int32_t frame);
 /* A state of these items, sorted here. */
 static int32_t infer__states_of(infer__states *s, infer__gitem *items, uint32_t n);
@@ -195,7 +195,7 @@ static infer_result infer__states_collect(infer__states *s, int32_t *const *keep
 
 typedef struct infer__gword { const char *s; uint32_t n; int32_t token; uint32_t need; } infer__gword;
 typedef struct infer__gtrie_node {
-    uint32_t end;  /* the node behind its subtree */
+    uint32_t end;  /* the node after its subtree */
     uint32_t word; /* the first word of the subtree; those before the next node's end here */
     uint32_t key;  /* depth << 8 | byte */
 } infer__gtrie_node;
@@ -219,17 +219,17 @@ static void infer__spellings_close(infer__spellings *x);
 
 /* A token, or a subtree of the vocabulary's trie, and the repetitions that lead to it. */
 typedef struct infer__gplace { uint32_t need, index; } infer__gplace;
-/* What a state allows whatever comes behind the cut. */
+/* What a state allows, whatever follows the cut. */
 typedef struct infer__glocal {
     int32_t state;      /* where it begins */
-    int32_t loose;      /* 1: too much depends on what comes behind: not used */
+    int32_t loose;      /* 1: too much depends on what comes after: not used */
     int32_t vague;      /* 1: some token leaves the loop after different numbers of repetitions */
     uint32_t *bits;     /* allowed when repetitions are unlimited */
     uint32_t *by_need;  /* tokens by need, 1 and more; n_need[k] .. n_need[k + 1] - 1 have k */
     uint32_t *n_need;
     uint32_t max_need;
-    infer__gplace *left;     /* tokens of `bits` that are behind the loop for certain */
-    infer__gplace *subtrees; /* what is left of tokens behind the cut: nodes whose subtree it is, */
+    infer__gplace *left;     /* tokens of `bits` that are after the loop for certain */
+    infer__gplace *subtrees; /* what is left of tokens after the cut: nodes whose subtree it is, */
     infer__gtrie rest;       /* and the others */
     uint32_t n_left, cap_left, n_subtrees, cap_subtrees;
     uint64_t bytes;
@@ -251,7 +251,7 @@ typedef struct infer__masks {
 static infer_result infer__masks_open(infer__masks *m, infer__mem *mem, const infer__spellings *x, infer__states *s,
                                       infer_error *err);
 static void infer__masks_free(infer__masks *m);
-/* Forget states that nobody uses; those in keep get new numbers. */
+/* Drop unused states; those in keep get new numbers. */
 static infer_result infer__masks_trim(infer__masks *m, int32_t *const *keep, uint32_t n_keep);
 static uint64_t infer__masks_bytes(const infer__masks *m);
 /* A bit for each token that `state` allows, those that end a reply when it may end here. NULL: *r has the error. Valid

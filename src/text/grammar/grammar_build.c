@@ -3,10 +3,10 @@
  * Owns:  infer__automaton: for each rule the automaton over bytes of its body (Thompson, 1968), with calls of other
  *        rules. Characters become automata of their UTF-8 bytes, so that a token may end inside one; only well-formed
  *        UTF-8 matches (no surrogates, no long forms).
- * Rules: x{m,n} of some size is a call of its body with a counter, never n copies. A small rule that calls itself in no
- *        way is copied to where it is used, so that most tokens stay inside one routine (grammar_mask.c lives on that).
- *        Everything is linear in the tree but for these copies, which INFER__GRAMMAR_NODES bounds.
- *        A rule that begins with itself (left recursion) is refused: states would need frames that hold themselves.
+ * Rules: a large x{m,n} is a call of its body with a counter, never n copies. A small non-recursive rule is copied to
+ *        where it is used, so that most tokens stay inside one routine (grammar_mask.c depends on that). Everything is
+ *        linear in the tree except these copies, which INFER__GRAMMAR_NODES bounds.
+ *        Left recursion is refused: states would need frames that contain themselves.
  * Start: infer__automaton_build.
  */
 #include "grammar.h"
@@ -14,7 +14,7 @@
 enum { INFER__INLINE_MOST = 64,      /* nodes of a rule that is copied */
        INFER__INLINE_LOOP_MOST = 8,  /* the same with an endless loop in it: better shared */
        INFER__UNROLL_MOST = 24,      /* nodes of a repetition without a counter */
-       INFER__WEIGHT_MOST = 1000 };  /* larger ones are not told apart, so weighing is cheap */
+       INFER__WEIGHT_MOST = 1000 };  /* larger ones are not distinguished, so weighing is cheap */
 
 typedef struct infer__gbuild {
     infer__automaton *a;
@@ -58,7 +58,7 @@ static int32_t infer__build_node(infer__gbuild *b, int32_t kind, int32_t next, u
 static uint32_t infer__build_set(infer__gbuild *b, const infer__gset *set) {
     infer__automaton *a = b->a;
     uint32_t i;
-    for (i = 0; i < 32 && i < a->n_sets; i++) /* the last ones: neighbours are often equal */
+    for (i = 0; i < 32 && i < a->n_sets; i++) /* only the last ones: equal sets are often close together */
         if (memcmp(&a->sets[a->n_sets - 1 - i], set, sizeof *set) == 0) return a->n_sets - 1 - i;
     if (b->failed || !infer__room(a->mem, &a->sets, &a->cap_sets, (uint64_t)a->n_sets + 1, sizeof *a->sets)) {
         infer__gbnf_no_memory(b->g);
@@ -274,7 +274,7 @@ static int32_t infer__build_parts(infer__gbuild *b, const infer__gexpr *x, int32
     return is_alt ? all : next;
 }
 
-/* The automaton of an expression in front of node `next`: its first node. Depth is bounded by INFER__GRAMMAR_DEPTH and
+/* The automaton of an expression before node `next`: its first node. Depth is bounded by INFER__GRAMMAR_DEPTH and
  * INFER__INLINE_MOST. */
 static int32_t infer__build_expr(infer__gbuild *b, int32_t index, int32_t next) {
     const infer__gexpr *x = &b->g->x[index];
@@ -450,7 +450,7 @@ static int infer__build_order(infer__gbuild *b) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Bytes that no set tells apart get one class. */
+/* Bytes that no set distinguishes get one class. */
 static void infer__build_classes(infer__automaton *a) {
     uint32_t i;
     int b;

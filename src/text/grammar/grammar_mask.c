@@ -1,20 +1,20 @@
 /* grammar_mask.c: which tokens of a vocabulary a state allows.
  *
- * Owns:  infer__spellings (the vocabulary as a trie of bytes), local masks, whole masks and what is kept of them.
- * How:   a walk over the trie with the state's steps; a subtree is skipped where the state dies. A wide state (inside a
- *        string) makes that a walk over the whole vocabulary, 1 ms. So most of it is made once per place in a routine,
- *        whatever called it (XGrammar's idea, Dong et al. 2024): a state's items are grouped by frame, and a group is
- *        walked with a frame that says "cut". Its local mask has the tokens that stay in the routine, and what is left
- *        of those that leave it, as a trie of their own that is walked with the true callers: some hundred bytes.
- *        Inside x{m,n} the local mask counts repetitions from where it stands, and a token knows how many it needs; so
- *        one local mask serves all counts.
- * Rules: everything here is a cache: bounded, counted, dropped and made again. Belongs to one thread at a time.
+ * Owns:  infer__spellings (the vocabulary as a trie of bytes), local masks, whole masks and their caches.
+ * How:   a walk over the trie with the state's steps; a subtree is skipped where the state dies. In a wide state
+ *        (inside a string) that visits the whole vocabulary, 1 ms. So most of it is done once per position in a
+ *        routine, independent of the callers (XGrammar's idea, Dong et al. 2024): a state's items are grouped by frame,
+ *        and a group is walked with a frame that says "cut". Its local mask has the tokens that stay in the routine,
+ *        and the remainders of those that leave it, as a separate trie that is walked with the real callers: some
+ *        hundred bytes. Inside x{m,n} the local mask counts repetitions relative to its position, and each token has
+ *        the number that it needs; so one local mask serves all counts.
+ * Rules: everything here is a cache: bounded, counted, dropped and rebuilt. Belongs to one thread at a time.
  * Start: infer__masks_get.
  */
 #include "grammar.h"
 
 enum { INFER__REST_MOST = 30000,   /* words of a local mask that leave its routine */
-       INFER__REST_SUBTREE = 200,  /* with so many below one node the vocabulary's trie is walked */
+       INFER__REST_SUBTREE = 200,  /* from this many below one node on, the vocabulary's trie is walked */
        INFER__WORD_MOST = 4096 };  /* longer tokens are never allowed by their text */
 
 /* ---- tries ---------------------------------------------------------------------------------------------------- */
@@ -390,7 +390,7 @@ static void infer__local_add(infer__masks *m, const infer__glocal *l, uint32_t l
     for (i = 0; i < m->words; i++) bits[i] |= from[i];
 }
 
-/* bits |= what is left of tokens behind the cut, where the state is `state`. */
+/* bits |= what is left of tokens after the cut, where the state is `state`. */
 static infer_result infer__local_behind(infer__masks *m, const infer__glocal *l, int32_t state, uint32_t least,
                                         uint32_t most, uint32_t *bits) {
     uint32_t i;
@@ -479,7 +479,7 @@ static infer_result infer__mask_make(infer__masks *m, int32_t state, uint32_t *b
     return INFER_OK;
 }
 
-/* A place for one more mask: an unused one, or the one that was not asked for for the longest time. */
+/* A slot for one more mask: an unused one, or the least recently used. */
 static infer__gmask *infer__mask_place(infer__masks *m) {
     uint32_t i, best = 0;
     if (m->n_masks < m->max_masks) {

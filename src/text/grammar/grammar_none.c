@@ -1,7 +1,7 @@
-/* grammar_none.c: what stands for the grammar engine in a build with INFER_NO_GRAMMAR.
+/* grammar_none.c: replaces the grammar engine in a build with INFER_NO_GRAMMAR.
  *
- * Rules: nothing makes a matcher: the first call that would need one says why. The others take NULL, as their callers
- *        do without a grammar.
+ * Rules: matchers cannot be created: the first call that would need one returns UNSUPPORTED. The others accept NULL,
+ *        which their callers pass without a grammar.
  */
 #include "../text.h"
 

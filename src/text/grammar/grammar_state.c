@@ -1,13 +1,13 @@
-/* grammar_state.c: the automaton's states, made when a text reaches them.
+/* grammar_state.c: the automaton's states, created when a text reaches them.
  *
  * Owns:  infer__states: frames, states, the table of steps.
  * Rules: a state is the set of all items (node, frame) where the automaton can be. Callers of one routine at one place
  *        share a frame, so that ambiguous grammars take polynomial time (as Earley's algorithm does) and never a list
- *        of stacks. Frames and states are interned: equal ones are one, steps are remembered, and a walk over known
- *        states costs a look-up a byte. A call in last place takes its caller's frame: right recursion needs no depth.
- *        Routines that end where they began (empty text) are not followed to their callers: a call steps over a routine
- *        that derives the empty text right away (Aycock, Horspool: Practical Earley parsing, 2002).
- *        Nothing is dropped during a walk; infer__states_collect, called between walks, drops what is not used.
+ *        of stacks. Frames and states are interned, steps are memoised, and a walk over known states costs one lookup
+ *        per byte. A tail call takes its caller's frame: right recursion needs no depth. Routines that derive the empty
+ *        text are not followed to their callers: a call steps over them right away (Aycock, Horspool: Practical Earley
+ *        parsing, 2002). Nothing is dropped during a walk; infer__states_collect, called between walks, drops unused
+ *        states.
  * Counters: a repetition x{m,n} is a call of x whose frame has the count. In frames that count "from here" the real
  *        count is not known: they never end, and states know how many repetitions they need at least (grammar_mask.c).
  * Start: infer__states_step, infer__close.

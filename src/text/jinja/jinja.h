@@ -1,21 +1,20 @@
-/* jinja.h: what the parts of the template interpreter share: tokens, the tree, values, the state of one rendering.
+/* jinja.h: shared by the parts of the template interpreter: tokens, the tree, values, the state of one rendering.
  *
  * Owns:  the types. Stages: jinja_lex.c (text -> tokens), jinja_parse.c (tokens -> tree), jinja_eval.c and jinja_run.c
  *        (tree -> text) over the values of jinja_value.c; tables of functions in jinja_filters.c and its neighbours.
  * Rules: a tree is immutable. Everything of one rendering is in one arena that goes when it ends. The first error
- *        sticks (infer__jj_fail): what follows does nothing, and callers look where a loop would go on for long.
- *        Every string knows which of its bytes came from a message (marks); functions keep that by infer__jbuf.
- *        Work is counted (infer__jj_work), memory too (infer__jj_alloc), depth is bounded. A step is some 50 ns: one
- *        for an operation and for an item, and the bytes that it looks at or copies: infer__jj_bytes and
- *        infer__jj_chars.
+ *        sticks (infer__jj_fail): later operations do nothing, and callers check it in long loops. Every string records
+ *        which of its bytes came from a message (marks); functions preserve that with infer__jbuf. Work is counted
+ *        (infer__jj_work), memory too (infer__jj_alloc), depth is bounded. A step is some 50 ns: one for an operation
+ *        and for an item, and the bytes that it looks at or copies: infer__jj_bytes and infer__jj_chars.
  * Marks: the template's own are the bytes of its text and strings, of trusted variables, and what is computed of those
  *        alone. A message's are its strings and pieces of them, and what is computed of its values: numbers and
  *        their digits, lengths, places, counters of loops over its lists, truths (so JV carry a mark too), text that
  *        stands for a value (str, repr, tojson, with its brackets and quotes), a template's string that is cut, padded
- *        or repeated as a message's value says, and any character made of a number. What a message merely chooses
- *        stays the template's: a branch, how often a loop runs, one of several whole strings, the separator of a join,
- *        the text around a value in a format, the replacement in a replace. Functions whose result is no string get
- *        their mark in infer__jj_run_function, from all arguments; those that make strings keep marks themselves.
+ *        or repeated as a message's value says, and any character made of a number. What a message merely selects stays
+ *        the template's: a branch, how often a loop runs, one of several whole strings, the separator of a join, the
+ *        text around a value in a format, the replacement in a replace. Functions whose result is no string get their
+ *        mark in infer__jj_run_function, from all arguments; those that make strings keep marks themselves.
  * Sources: the Jinja 3.1 template designer documentation; Python 3's documentation of str, list, dict, operators.
  */
 #ifndef INFER__JINJA_H
@@ -107,7 +106,7 @@ static const infer__jnode *infer__jinja_parse(infer__template *t, const infer__j
 /* ---- values (jinja_value.c) ----------------------------------------------------------------------------- */
 
 enum { INFER__JV_UNDEFINED, INFER__JV_NONE, INFER__JV_BOOL, INFER__JV_INT, INFER__JV_FLOAT,
-       INFER__JV_BIG,      /* a whole number of the context beyond 64 bits: can be written, not computed with */
+       INFER__JV_BIG,      /* an integer of the context beyond 64 bits: can be written, not computed with */
        INFER__JV_STRING, INFER__JV_LIST, INFER__JV_TUPLE, INFER__JV_RANGE,
        INFER__JV_ITER,     /* what filters such as map give: can be gone through once */
        INFER__JV_VIEW,     /* dict.items() and so on */

@@ -224,7 +224,7 @@ static infer__jv infer__jj_item(infer__jj *j, infer__jv object, infer__jv index)
     return infer__jv_undefined(j, "item", 4);
 }
 
-/* Part v of a slice (NULL = not given) as a place in a sequence of n; behind the last for step > 0, in front of the
+/* Part v of a slice (NULL = not given) as a place in a sequence of n; after the last for step > 0, before the
  * first for step < 0. */
 static int64_t infer__jj_slice_end(infer__jj *j, infer__jv v, int64_t n, int64_t step, int64_t none) {
     int64_t i = v.u.i;

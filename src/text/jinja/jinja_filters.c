@@ -20,7 +20,7 @@ INFER__JFILTER_OF(replace, infer__jstr_replace)
 
 static infer__jv infer__jfilter_string(infer__jj *j, const infer__jcall *c) { return infer__jv_str(j, c->self); }
 
-/* Words begin behind white space and - ( { [ <. */
+/* Words begin after white space and - ( { [ <. */
 static infer__jv infer__jfilter_title(infer__jj *j, const infer__jcall *c) {
     infer__jv v = infer__jv_str(j, c->self);
     const infer__jstr *s;
@@ -294,7 +294,7 @@ static infer__jv infer__jfilter_abs(infer__jj *j, const infer__jcall *c) {
     else if (v.u.i < 0) return infer__jj_sign(j, v, INFER__JN_NEG);
     return v;
 }
-/* round(precision=0, method='common'|'ceil'|'floor'): a float, but of a whole number a whole number in the common
+/* round(precision=0, method='common'|'ceil'|'floor'): a float, but of an integer an integer in the common
  * way. */
 static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
     int64_t places = infer__jarg_int(j, c->a[0], 0);
@@ -328,7 +328,7 @@ static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
         }
         if (places > 300 || infer__double_special(x)) return v;
         if (places < -310) return infer__jv_float(0);
-        if (places < 0) { /* digits in front of the point: e + 1 + places of them stay */
+        if (places < 0) { /* digits before the point: e + 1 + places of them stay */
             int e = 0;
             x = fabs(x);
             len = infer__double_scientific(x, 17, text);
@@ -353,7 +353,7 @@ static infer__jv infer__jfilter_round(infer__jj *j, const infer__jcall *c) {
     for (i = 0; (int64_t)i < (places < 0 ? -places : places); i++) scale *= 10;
     if (places < 0) scale = 1 / scale;
     x = ceiling ? ceil(x * scale) : floor(x * scale);
-    if (x == 0) x = 0; /* no -0.0: it is a whole number in between */
+    if (x == 0) x = 0; /* no -0.0: it is an integer in between */
     v.kind = INFER__JV_FLOAT;
     v.u.f = x / scale;
     return v;

@@ -66,7 +66,7 @@ static size_t infer__jformat_float(double x, char type, int precision, int alter
     return n;
 }
 
-/* sign + prefix + digits, filled to the width. digits may have a fraction or an exponent behind the whole part. */
+/* sign + prefix + digits, filled to the width. digits may have a fraction or an exponent after the whole part. */
 static void infer__jformat_put(infer__jbuf *b, const infer__jspec *f, const char *sign, const char *digits, size_t n,
                                int mark, const infer__jstr *text) {
     char grouped[1200];
@@ -98,7 +98,7 @@ static void infer__jformat_put(infer__jbuf *b, const infer__jspec *f, const char
     for (i = 0; (int64_t)i < fill; i++) infer__jbuf_str(b, with);
 }
 
-/* One value of a type: d b o x X (whole numbers), e f g % (floats), c, s. */
+/* One value of a type: d b o x X (integers), e f g % (floats), c, s. */
 static void infer__jformat_value(infer__jbuf *b, const infer__jspec *f, infer__jv v) {
     infer__jj *j = b->j;
     char digits[1100], sign[4] = "", type = f->type;
@@ -203,7 +203,7 @@ static int64_t infer__jpercent_number(infer__jj *j, const infer__jstr *s, size_t
     return x;
 }
 
-/* One conversion; *i is behind the %. */
+/* One conversion; *i is after the %. */
 static void infer__jpercent_one(infer__jbuf *b, const infer__jstr *s, size_t *i, infer__jpercent *p) {
     infer__jj *j = b->j;
     infer__jspec f;

@@ -2,7 +2,7 @@
  *
  * Owns:  line ends (all become \n, one at the end is dropped), delimiters, white space control (trim_blocks and
  *        lstrip_blocks are on; - and + in tags), comments, raw, literals.
- * Rules: untrusted text, linear time. No tokens of line statements: nobody turns them on.
+ * Rules: untrusted text, linear time. No line statements: they are never enabled.
  * Start: infer__jinja_lex.
  */
 #include "jinja.h"
@@ -112,7 +112,7 @@ static void infer__jlex_number(infer__jlex *x) {
         return;
     }
     n = end - at;
-    /* a fraction or an exponent makes it a float, but not behind a point: a.1.2 is two numbers */
+    /* a fraction or an exponent makes it a float, but not after a point: a.1.2 is two numbers */
     if (at == 0 || x->s[at - 1] != '.') {
         size_t f = end;
         if (f + 1 < x->n && x->s[f] == '.' && infer__jlex_digit(x->s[f + 1], 10) >= 0)
@@ -142,7 +142,7 @@ static void infer__jlex_number(infer__jlex *x) {
     x->at = at + n;
 }
 
-/* The escape behind a backslash at s[0..n): its bytes to out, what it took in *took; as Python's string literals. */
+/* The escape after a backslash at s[0..n): its bytes to out, what it took in *took; as Python's string literals. */
 static size_t infer__jlex_escape(infer__jlex *x, const char *s, size_t n, char *out, size_t *took) {
     static const char FROM[] = "\\'\"abfnrtv", TO[] = "\\'\"\a\b\f\n\r\t\v";
     const char *p = n > 0 && s[0] ? strchr(FROM, s[0]) : NULL;
@@ -259,7 +259,7 @@ static void infer__jlex_op(infer__jlex *x, char *open, int *depth) {
     x->at++;
 }
 
-/* From behind {% or {{ to behind its end. c = '%' or '}'. */
+/* From after {% or {{ to after its end. c = '%' or '}'. */
 static void infer__jlex_tag(infer__jlex *x, char c, size_t begin) {
     char open[INFER__JINJA_PARSE_DEPTH];
     int depth = 0;
@@ -297,7 +297,7 @@ static void infer__jlex_tag(infer__jlex *x, char c, size_t begin) {
 
 /* ---- between tags ------------------------------------------------------------------------------------------- */
 
-/* The text s[from..to) in front of a tag with this sign. */
+/* The text s[from..to) before a tag with this sign. */
 static void infer__jlex_text(infer__jlex *x, size_t from, size_t to, char sign, int lstrip) {
     size_t n = to - from;
     if (sign == '-') {
@@ -324,7 +324,7 @@ static size_t infer__jlex_word_tag(const infer__jlex *x, size_t at, const char *
     return x->n - i >= 2 && x->s[i] == '%' && x->s[i + 1] == '}' ? i + 2 - at : 0;
 }
 
-static void infer__jlex_raw(infer__jlex *x, size_t begin) { /* x->at is behind {% raw %} */
+static void infer__jlex_raw(infer__jlex *x, size_t begin) { /* x->at is after {% raw %} */
     size_t from = x->at, i = from;
     for (;;) {
         char sign, end;

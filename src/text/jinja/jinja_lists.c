@@ -1,6 +1,6 @@
-/* jinja_lists.c: the filters of lists: map, select, sort, groupby and their neighbours.
+/* jinja_lists.c: the filters of lists: map, select, sort, groupby and similar.
  *
- * Rules: what Jinja makes lazily is made at once here, as INFER__JV_ITER: it too can be gone through once.
+ * Rules: Jinja's lazy results are computed at once here, as INFER__JV_ITER: they, too, can be iterated once.
  */
 #include "jinja.h"
 

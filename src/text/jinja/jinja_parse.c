@@ -15,7 +15,7 @@ typedef struct infer__jparse {
     int depth, in_loop, soft; /* soft: in an if, where unknown filters are errors only when they are reached */
     infer__jnode **stack;     /* kids of what is being made */
     size_t n_stack, cap_stack;
-    infer__jnode spare; /* given out when there is no memory; nobody reads it */
+    infer__jnode spare; /* returned when out of memory; never read */
 } infer__jparse;
 
 static infer__jnode *infer__jparse_expression(infer__jparse *p);
@@ -145,7 +145,7 @@ static void infer__jparse_arguments(infer__jparse *p) {
             infer__jparse_push(p, e);
             named = 1;
         } else {
-            if (named) infer__jparse_fail(p, "an argument without a name behind one with a name");
+            if (named) infer__jparse_fail(p, "an argument without a name after one with a name");
             infer__jparse_push(p, infer__jparse_expression(p));
         }
     }
@@ -217,7 +217,7 @@ static infer__jnode *infer__jparse_subscript(infer__jparse *p, infer__jnode *obj
             index->v.i = k->v.i;
             e = infer__jparse_with(p, INFER__JN_ITEM, at, object, index);
         } else {
-            infer__jparse_fail(p, "a name or a number is expected behind '.'");
+            infer__jparse_fail(p, "a name or a number is expected after '.'");
             return object;
         }
         infer__jparse_next(p, 1);
@@ -274,7 +274,7 @@ static void infer__jparse_dotted(infer__jparse *p, infer__jnode *e) {
     e->n = (size_t)(p->k[-1].s + p->k[-1].n - k->s);
 }
 
-static infer__jnode *infer__jparse_filter(infer__jparse *p, infer__jnode *value) { /* behind the | */
+static infer__jnode *infer__jparse_filter(infer__jparse *p, infer__jnode *value) { /* after the | */
     size_t base = p->n_stack;
     infer__jnode *e = infer__jparse_node(p, INFER__JN_FILTER, p->k->at);
     infer__jparse_push(p, value);
@@ -283,7 +283,7 @@ static infer__jnode *infer__jparse_filter(infer__jparse *p, infer__jnode *value)
     return infer__jparse_take(p, e, base);
 }
 
-static infer__jnode *infer__jparse_test(infer__jparse *p, infer__jnode *value) { /* behind `is` */
+static infer__jnode *infer__jparse_test(infer__jparse *p, infer__jnode *value) { /* after `is` */
     static const char *const NO_ARGUMENT[] = {"else", "or", "and", "is"};
     size_t base = p->n_stack, i;
     infer__jnode *e;

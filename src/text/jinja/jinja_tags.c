@@ -17,7 +17,7 @@ static void infer__jparse_tag_end(infer__jparse *p) {
     if (p->k->kind == INFER__JT_TAG_END) infer__jparse_next(p, 1);
     else infer__jparse_fail(p, "'%}' is expected");
 }
-/* The body of a statement up to {% end %}, of which all is taken. Behind an end tag's name anything but %} is
+/* The body of a statement up to {% end %}, of which all is taken. After an end tag's name anything but %} is
  * refused. */
 static infer__jnode *infer__jparse_block(infer__jparse *p, const char *end) {
     const char *ends[2];
@@ -69,7 +69,7 @@ static infer__jnode *infer__jparse_target(infer__jparse *p, int attributes) {
     return infer__jparse_take(p, e, base);
 }
 
-/* ---- statements: behind the tag's name ------------------------------------------------------------------------- */
+/* ---- statements: after the tag's name ------------------------------------------------------------------------- */
 
 static infer__jnode *infer__jtag_if(infer__jparse *p, uint32_t at) {
     static const char *const ENDS[] = {"elif", "else", "endif", NULL};
@@ -186,7 +186,7 @@ static void infer__jparse_macro(infer__jparse *p, infer__jnode *e, const char *e
             param = infer__jparse_with(p, INFER__JN_PARAM, k->at, infer__jparse_expression(p), NULL);
             defaults = 1;
         } else {
-            if (defaults) infer__jparse_fail(p, "a parameter without a default behind one with a default");
+            if (defaults) infer__jparse_fail(p, "a parameter without a default after one with a default");
             param = infer__jparse_node(p, INFER__JN_PARAM, k->at);
         }
         param->s = k->s;
@@ -277,7 +277,7 @@ static const struct {
     {"extends", NULL},              {"block", NULL},                    {"autoescape", NULL},
 };
 
-static infer__jnode *infer__jparse_statement(infer__jparse *p) { /* behind {% */
+static infer__jnode *infer__jparse_statement(infer__jparse *p) { /* after {% */
     const infer__jtoken *k = p->k;
     size_t i;
     char what[96];

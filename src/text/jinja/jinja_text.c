@@ -72,7 +72,7 @@ static const infer__jstr *infer__jarg_str(infer__jj *j, infer__jv v) {
     infer__jj_want(j, "a string", v);
     return NULL;
 }
-/* A whole number; none when it was not given. Any: what computes with it takes care of INT64_MIN and INT64_MAX. */
+/* An integer; none when it was not given. Any: what computes with it takes care of INT64_MIN and INT64_MAX. */
 static int64_t infer__jarg_int(infer__jj *j, infer__jv v, int64_t none) {
     if (v.kind == INFER__JV_INT || v.kind == INFER__JV_BOOL) return v.u.i;
     if (!infer__jv_given(v)) return none;
@@ -279,7 +279,7 @@ static infer__jv infer__jstr_join(infer__jj *j, const infer__jcall *c) {
 
 /* ---- find, count, begins with ------------------------------------------------------------------------------------ */
 
-/* The part [start, end) of s that a search is about, as bytes. 0 = there is none. */
+/* The part [start, end) of s that a search is about, as bytes. 0 = none. */
 static int infer__jstr_window(infer__jj *j, const infer__jcall *c, size_t *from, size_t *to) {
     const infer__jstr *s = c->self.u.s;
     int64_t n, a, b;

@@ -459,7 +459,7 @@ static int infer__jv_true(infer__jv v) {
     }
 }
 
-/* -1, 0, 1; 2 = not comparable (NaN). Exact also where a double cannot hold the whole number. */
+/* -1, 0, 1; 2 = not comparable (NaN). Exact also where a double cannot hold the integer. */
 static int infer__jv_compare_numbers(infer__jv a, infer__jv b) {
     double x, y;
     if (a.kind != INFER__JV_FLOAT && b.kind != INFER__JV_FLOAT) return a.u.i < b.u.i ? -1 : a.u.i > b.u.i;

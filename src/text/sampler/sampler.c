@@ -1,12 +1,12 @@
 /* sampler.c: the core of sampling: the generator, candidates, from logits to candidates, the draw.
  *
  * Owns:  infer_sampler; selecting and keeping candidates, which the stages (sampler_*.c) are made of.
- * Rules: knows no sessions and no models (`model` is carried for the layer above and never looked at).
+ * Rules: knows no sessions and no models (`model` is carried for the layer above and not used).
  *        The same seed and logits give the same tokens on every platform and compiler. Hence probabilities are integers
  *        (sampler_math.c), sums of integers have no order, candidates have a total order (logit, then lowest id), and
  *        a float expression that changes a logit is one operation, stored before the next.
- *        Nothing is sorted that no stage asks for, and nothing is allocated once the buffers have grown.
- * Flow:  a choice starts as the caller's logits ("dense": indexed by id). Stages that cut work on those and make
+ *        Nothing is sorted unless a stage needs it, and nothing is allocated once the buffers have grown.
+ * Flow:  a choice starts as the caller's logits ("dense": indexed by id). Truncating stages work on those and make
  *        candidates of what they keep: the usual chain goes from the whole vocabulary to 40 candidates in one scan.
  *        Stages that change logits while they are dense change a copy (infer__own_logits). A stage that can do neither
  *        takes all tokens as candidates (infer__take_all).
@@ -15,7 +15,7 @@
  */
 #include "../text.h"
 
-/* What a stage keeps between choices. */
+/* State of a stage between choices. */
 typedef struct infer__stage_state {
     const struct infer__dry *dry;                        /* sequence breakers, NULL = none */
     int64_t mu;                                          /* mirostat: the most surprise allowed, in bits, Q32 */
@@ -60,7 +60,7 @@ INFER__INLINE int infer__better(const infer_candidate *a, const infer_candidate 
     return a->logit > b->logit || (a->logit == b->logit && a->token < b->token);
 }
 
-/* c[0..n) is a heap with its worst candidate on top, but for c[i], which may have to sink. */
+/* c[0..n) is a heap with its worst candidate on top, except for c[i], which may have to sink. */
 static void infer__heap_sink(infer_candidate *c, int32_t n, int32_t i) {
     infer_candidate x = c[i];
     for (;;) {
@@ -95,7 +95,7 @@ INFER__INLINE void infer__swap(infer_candidate *a, infer_candidate *b) {
     *b = x;
 }
 
-/* Cut c[0..n), n >= 3, at one of its candidates: returns its final place; better ones are in front of it. */
+/* Cut c[0..n), n >= 3, at one of its candidates: returns its final place; better ones are before it. */
 static int32_t infer__partition(infer_candidate *c, int32_t n) {
     int32_t mid = n / 2, i, j;
     infer_candidate x;
@@ -116,7 +116,7 @@ static int32_t infer__partition(infer_candidate *c, int32_t n) {
     return i;
 }
 
-/* The k best of c[0..n) to its front, best first, the others behind them in no order. `depth` more cuts are made, then
+/* The k best of c[0..n) to its front, best first, the others after them in no order. `depth` more cuts are made, then
  * a heap does it: n log n at worst. */
 static void infer__select(infer_candidate *c, int32_t n, int32_t k, int32_t depth) {
     int32_t i, cut;
@@ -138,7 +138,7 @@ static void infer__select(infer_candidate *c, int32_t n, int32_t k, int32_t dept
     infer__heap_sort(c, k);
 }
 
-/* Bring the k best of the candidates to the front, best first; the others stay behind them in no order. */
+/* Bring the k best of the candidates to the front, best first; the others stay after them in no order. */
 static void infer__sort_best(infer_sampler *s, int32_t k) {
     if (k > s->n) k = s->n;
     if (s->sorted >= k) return;
@@ -200,7 +200,7 @@ static infer_result infer__reserve_counts(infer_sampler *s, infer_error *err) {
     return r;
 }
 
-/* While dense: *x is a copy of the logits that may be changed, and the choice goes on with it. */
+/* While dense: *x is a modifiable copy of the logits, with which the choice continues. */
 static infer_result infer__own_logits(infer_sampler *s, float **x, infer_error *err) {
     void *p = s->work;
     if (s->logits != s->work) {
@@ -286,7 +286,7 @@ static infer_result infer__take_all(infer_sampler *s, infer_error *err) {
 /* How many there are; while dense, tokens that are not allowed count too. */
 static int32_t infer__count(const infer_sampler *s) { return s->dense ? s->n_vocab : s->n; }
 
-/* Logits at, at + 1, ... (at most INFER__LOGITS_CHUNK): where they lie, or a copy in buf. *n is how many. */
+/* Logits at, at + 1, ... (at most INFER__LOGITS_CHUNK): in place, or a copy in buf. *n is how many. */
 enum { INFER__LOGITS_CHUNK = 128 };
 INFER__INLINE const float *infer__chunk(const infer_sampler *s, int32_t at, int32_t *n, float *buf) {
     int32_t i;
@@ -296,7 +296,7 @@ INFER__INLINE const float *infer__chunk(const infer_sampler *s, int32_t at, int3
     return buf;
 }
 
-/* The largest logit. Dense logits are checked on the way, so that whoever comes next may use them unseen. */
+/* The largest logit. Dense logits are checked in the same pass, so that later stages may use them unchecked. */
 static infer_result infer__best_logit(const infer_sampler *s, float *best, infer_error *err) {
     infer_candidate one;
     int32_t i;
@@ -342,7 +342,7 @@ static infer_result infer__keep_gap(infer_sampler *s, float best, uint64_t most,
     if ((r = infer__reserve_candidates(s, s->n_vocab, err)) != INFER_OK) return r;
     edge = (double)best - (double)most * (1.0 / 4294967296.0);
     edge -= ((edge < 0 ? -edge : edge) + (best < 0 ? -(double)best : (double)best) + 1) * 1e-5;
-    least = edge > -3e38 ? (float)edge : -3.4e38f; /* a little low: it only says which blocks to look at */
+    least = edge > -3e38 ? (float)edge : -3.4e38f; /* a little low: it only decides which blocks to examine */
     for (i = 0; i < s->n_vocab; i = j) {
         j = INFER__MIN(s->n_vocab, i + 16);
         if (j - i == 16 && !infer__scan_block(s->logits + i, least)) continue;

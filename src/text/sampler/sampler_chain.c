@@ -1,9 +1,9 @@
-/* sampler_chain.c: the list of stages: which there are, what they take, the usual ones; making a sampler and choosing.
+/* sampler_chain.c: the list of stages, their parameters, the usual chain; creating a sampler and choosing.
  *
  * Owns:  INFER__STAGES; checks of what a caller gives; the usual chain and the file's figures for it; opening, closing,
  *        the history of accepted tokens.
- * Rules: a stage that learns from what was drawn (mirostat, adaptive-p) is the last one, so that what it saw is what
- *        was drawn from. Everything a caller gives is copied.
+ * Rules: a stage that learns from the drawn token (mirostat, adaptive-p) comes last, so that it saw the distribution
+ *        that was drawn from. Everything a caller passes is copied.
  * Start: INFER__STAGES, infer__sampler_choose.
  */
 #include "../text.h"
@@ -65,7 +65,7 @@ enum {
 };
 typedef struct infer__stage_kind {
     int32_t kind;      /* infer_stage_kind */
-    const char *names; /* separated by spaces, - is of no account; the first one is for messages */
+    const char *names; /* separated by spaces, - is ignored; the first one is for messages */
     uint32_t flags;    /* INFER__STAGE_* */
     int32_t last_n;    /* which parameter is a number of accepted tokens, -1 = none */
     int32_t n_p;       /* parameters used; each must be in lo..hi */
@@ -112,7 +112,7 @@ static const infer__stage_kind *infer__stage_find(int32_t kind) {
     return NULL;
 }
 
-/* Does s[0..n) equal the first name in names, but for - and _? */
+/* Does s[0..n) equal the first name in names, except for - and _? */
 static int infer__stage_is(const char *names, const char *s, size_t n) {
     size_t i = 0, k = 0, end = strcspn(names, " ");
     for (;;) {

@@ -1,12 +1,12 @@
 /* sampler_cut.c: stages that drop candidates and change no logit.
  *
  * Owns:  greedy, top-k, top-p, min-p, typical, top-n-sigma, XTC, mirostat 1 and 2, infill.
- * Rules: every stage leaves at least one candidate. Probabilities are those of what came to the stage. A limit that the
- *        definition gives as a probability is turned into a gap once (infer__keep_gap), or found by sums over ranges
- *        of gaps: candidates are sorted only where their order is the result.
+ * Rules: every stage keeps at least one candidate. Probabilities are those of the stage's input. A limit defined as a
+ *        probability is converted to a gap once (infer__keep_gap), or found by sums over ranges of gaps: candidates are
+ *        sorted only if their order is the result.
  * Sources: top-p: Holtzman et al., arXiv 1904.09751; typical: Meister et al., arXiv 2202.00666; mirostat: Basu et al.,
  *        arXiv 2007.14966; min-p: arXiv 2407.01082; top-n-sigma: arXiv 2411.07641. Where these leave something open, or
- *        where programs differ, parameters mean what they mean in llama.cpp.
+ *        programs differ, parameters have the meaning they have in llama.cpp.
  * Start: infer__run_top_p.
  */
 #include "../text.h"
@@ -152,7 +152,7 @@ static infer_result infer__run_typical(infer_sampler *s, const infer_stage *st, 
     mean = infer__mean_gap(s, best, bits, &total);
     need = infer__weigh_share(st->p[0], total);
     limit = infer__score_limit(s, best, bits, mean, need, &sum);
-    for (i = 0; i < s->n; i++) { /* those below the limit to the front, those at it behind them */
+    for (i = 0; i < s->n; i++) { /* those below the limit to the front, those at it after them */
         uint64_t score = infer__score(best, s->c[i].logit, mean);
         if (score > limit) continue;
         infer__swap(&s->c[m + ties], &s->c[i]);
@@ -198,7 +198,7 @@ static uint64_t infer__sigma(const infer_sampler *s, float best, int32_t *shift)
         if (pass == 1) mean = (sum + n_used / 2) / n_used;
     }
     squares /= n_used;
-    for (i = 0; i < *shift && squares < (uint64_t)1 << 60; i++) squares *= 4; /* bits behind the point, as they fit */
+    for (i = 0; i < *shift && squares < (uint64_t)1 << 60; i++) squares *= 4; /* bits after the point, as they fit */
     *shift -= i;
     return infer__sqrt_u64(squares);
 }

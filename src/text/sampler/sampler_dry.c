@@ -1,10 +1,10 @@
-/* sampler_dry.c: DRY ("don't repeat yourself"): a penalty for tokens that would go on with something said before.
+/* sampler_dry.c: DRY ("don't repeat yourself"): a penalty for tokens that would extend a repetition.
  *
  * Owns:  infer__dry (sequence breakers as tokens) and the stage.
  * Rules: parameters and results as in llama.cpp: a token that would extend a repetition of n tokens, n >= allowed,
- *        loses multiplier * base^(n - allowed). Repetitions do not reach across a sequence breaker, and a token that
- *        contains a breaker is never penalised. Breakers are found once, when a sampler is made; a choice takes time
- *        linear in the tokens it looks at.
+ *        loses multiplier * base^(n - allowed). Repetitions do not extend across a sequence breaker, and a token that
+ *        contains a breaker is never penalised. Breakers are found once, when a sampler is created; a choice takes time
+ *        linear in the tokens it examines.
  * Source: the idea and its parameters are p-e-w's (github.com/oobabooga/text-generation-webui, pull request 5677).
  * Start: infer__run_dry.
  */
@@ -48,7 +48,7 @@ static infer_result infer__dry_memory(infer_error *err) {
     return infer__error(err, INFER_ERR_MEMORY, "sampler: no memory for sequence breakers");
 }
 
-/* The tokens behind an entry's head, and the end of the entries; NULL where there are none (adding to NULL is
+/* The tokens after an entry's head, and the end of the entries; NULL where there are none (adding to NULL is
  * undefined). */
 static const infer_token *infer__dry_behind(const infer__dry *dry, const infer__dry_entry *e) {
     return e->n_tail ? dry->tails + e->tail : NULL;

@@ -64,7 +64,7 @@ static float infer__q32_float(int64_t x) {
     return f;
 }
 
-/* How far x is below the largest logit, in Q32. Floats from 2^30 on lie at least 64 apart, so that those that differ
+/* How far x is below the largest logit, in Q32. Floats from 2^30 on are at least 64 apart, so that those that differ
  * differ by a gap that has no weight; so do -inf and all others. */
 INFER__INLINE uint64_t infer__gap(float best, float x) {
     const float most = 1073741824.0f; /* 2^30 */
@@ -116,7 +116,7 @@ static uint64_t infer__weigh_share(float p, uint64_t total) {
     return infer__mul_high((uint64_t)((double)p * 18446744073709551616.0), total);
 }
 
-/* log2(x) in Q32, x >= 1 (0 counts as 1), to about 2^-30: one squaring of the mantissa for every bit behind the
+/* log2(x) in Q32, x >= 1 (0 counts as 1), to about 2^-30: one squaring of the mantissa for every bit after the
  * point. */
 static int64_t infer__log2(uint64_t x) {
     int64_t e = 63;
@@ -150,7 +150,7 @@ static int64_t infer__q32_exp2(int64_t y) {
         up = (int32_t)((y + INFER__Q32_ONE - 1) >> 32);
         y -= up * INFER__Q32_ONE;
     }
-    w = infer__exp2_down((uint64_t)-y << 25, 62 - 29 + up); /* 33 bits behind the point, rounded to 32 */
+    w = infer__exp2_down((uint64_t)-y << 25, 62 - 29 + up); /* 33 bits after the point, rounded to 32 */
     return (int64_t)((w + 1) >> 1);
 }
 

@@ -1,17 +1,17 @@
-/* sampler_top.c: choosing from the largest logits alone, where the result cannot depend on the others: logits may then
- * stay on a device.
+/* sampler_top.c: choosing from the largest logits only, when the result cannot depend on the others: logits may then
+ * stay on a GPU.
  *
- * Owns:  which chains can do so: those whose first stage that does anything but scale keeps the k best (greedy, top-k,
- *        a temperature of 0). What comes after it sees those k candidates and nothing else.
- * Rules: the same token as from all logits, and the same number of the generator. Scaling can make different logits
- *        equal, of which the lower id is better: so a few more are asked for, and the last of those must stay below the
- *        k-th, since then all others do. Where that fails nothing has happened yet, and the caller brings all.
- *        Conditions under which a stage does nothing are those that the stage begins with.
+ * Owns:  which chains can do that: those whose first stage other than scaling keeps the k best (greedy, top-k, a
+ *        temperature of 0). Later stages see only those k candidates.
+ * Rules: the same token as from all logits, and the same use of the generator. Scaling can make different logits equal,
+ *        of which the lower id is better: so a few more are requested, and the last of those must be below the k-th,
+ *        since then all others are. If that fails nothing has changed yet, and the caller fetches all logits. The
+ *        conditions under which a stage does nothing repeat those at its beginning.
  * Start: infer__sampler_cut, infer__sampler_choose_of.
  */
 #include "../text.h"
 
-enum { INFER__TOP_MORE = 16 }; /* that are asked for besides the k best when logits are scaled before */
+enum { INFER__TOP_MORE = 16 }; /* requested besides the k best when logits are scaled first */
 
 /* 1 when a stage, coming first, leaves all logits as they are; 0 when it may not. */
 static int infer__stage_idle(const infer_sampler *s, const infer_stage *st) {

@@ -1,4 +1,4 @@
-/* schema.c: JSON Schema -> GBNF: the way in, the table of keywords, rules of sets of schemas.
+/* schema.c: JSON Schema -> GBNF: the entry point, the table of keywords, rules of sets of schemas.
  *
  * Owns:  infer__schema_gbnf, INFER__KEYWORDS, messages with the JSON pointer of a place.
  * Rules: see schema.h. Rules are made from a queue, so that a schema's depth is no depth of calls here.

@@ -1,13 +1,13 @@
-/* schema.h: what the parts of the converter from JSON Schema to GBNF share.
+/* schema.h: shared by the parts of the converter from JSON Schema to GBNF.
  *
- * Flow:  a place in the output is described by a set of schemas that must all hold. infer__schema_rule gives the rule
+ * Flow:  a value in the output is described by a set of schemas that must all hold. infer__schema_rule gives the rule
  *        of a set (made once per set, so recursion in the schema becomes recursion in the grammar). The set is expanded
  *        (schema_expand.c: $ref, allOf, anyOf, oneOf, not, if) into alternatives, lists of schemas without choices;
  *        each alternative becomes an expression per type (schema_string.c, schema_number.c, schema_array.c,
  *        schema_object.c).
- * Rules: never weaker than the schema: what cannot be expressed is an error that names the place. Every loop over
- *        something that a schema can multiply calls infer__schema_step. After the first failure c->r is set, functions
- *        return something harmless, and the end looks once.
+ * Rules: never weaker than the schema: what cannot be expressed is an error that names the location. Every loop whose
+ *        length a schema controls calls infer__schema_step. After the first failure c->r is set, functions return
+ *        something harmless, and it is checked once, at the end.
  * Start: infer__schema_gbnf in schema.c.
  */
 #ifndef INFER__SCHEMA_H
@@ -70,7 +70,7 @@ enum { INFER__T_NULL = 1, INFER__T_FALSE = 2, INFER__T_TRUE = 4, INFER__T_INT = 
 
 typedef struct infer__schema_set { /* what a rule is made of */
     const infer_json **nodes;
-    uintptr_t *key; /* what tells it from others: where the content of each lies, sorted */
+    uintptr_t *key; /* identity: the addresses of the contents, sorted */
     uint32_t n, rule, hash;
 } infer__schema_set;
 
@@ -105,7 +105,7 @@ typedef struct infer__alt {
 typedef struct infer__alts {
     infer__alt *first, **last;
     uint32_t n;
-    int loose; /* a superset will do: what is hard to say is left out, nothing is an error */
+    int loose; /* a superset suffices: what is hard to express is omitted, nothing is an error */
 } infer__alts;
 
 /* Remember the first failure. `where` is the schema or a value in it. */
@@ -149,7 +149,7 @@ static const infer__sx *infer__pattern_exact(infer__schema *c, const char *s, si
 /* Shortest and longest match in characters. */
 static void infer__pattern_length(const infer__sx *p, uint32_t *min, uint32_t *max);
 
-static int infer__pattern_anchored(const infer__sx *p); /* 1 = nothing stands before or behind a match */
+static int infer__pattern_anchored(const infer__sx *p); /* 1 = nothing stands before or after a match */
 
 /* Regular languages that a text must be in (want 1) or outside of (0). */
 typedef struct infer__lang { const infer__sx *x; int want, whole; } infer__lang; /* whole: not "contains" */

@@ -97,7 +97,7 @@ static int infer__array_wants_unique(infer__schema *c, const infer__alt *a, cons
     return unique;
 }
 
-/* The items and the white space behind them; nothing when there are none. */
+/* The items and the white space after them; nothing when there are none. */
 static const infer__sx *infer__array_items(infer__schema *c, const infer__alt *a, uint32_t prefix, uint32_t min,
                                            uint32_t max) {
     const infer__sx *ws = infer__sx_shared(c, INFER__SX_WS), *comma, *x, *item, *tail;

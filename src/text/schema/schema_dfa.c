@@ -1,7 +1,7 @@
 /* schema_dfa.c: intersections and complements of regular languages.
  *
  * Owns:  patterns -> one nondeterministic automaton (Thompson's construction) -> a deterministic one (subset
- *        construction) -> expressions, a rule for a state. Several patterns lie side by side in the automaton, so that
+ *        construction) -> expressions, a rule for a state. Several patterns share the automaton, so that
  *        a state of the deterministic one knows of each whether the text so far is in its language: any combination of
  *        "in" and "not in" is a matter of which states accept.
  * Rules: states and steps are bounded; a language that needs more is an error. Characters are code points, surrogates
@@ -17,7 +17,7 @@ enum { INFER__NFA_CLASS, INFER__NFA_SPLIT, INFER__NFA_START, INFER__NFA_END, INF
 typedef struct infer__nfa_state {
     int32_t kind;
     uint32_t a, b;           /* where to; b of SPLIT only */
-    uint32_t lang;           /* of MATCH and of the loop behind a match */
+    uint32_t lang;           /* of MATCH and of the loop after a match */
     const infer__sx *ranges; /* of CLASS */
 } infer__nfa_state;
 
@@ -491,7 +491,7 @@ static const infer__sx *infer__dfa_make(infer__nfa *f, infer__dfa *d, const infe
     d->cuts = (uint32_t *)infer__calloc(c->mem, INFER__DFA_CUTS, sizeof *d->cuts);
     if (!d->cuts || !d->slots) infer__schema_no_memory(c);
     if (!lang_of || c->r != INFER_OK) return &INFER__SX_NONE;
-    /* languages were built one after the other: a state belongs to the last one whose match state is not behind it */
+    /* languages were built one after the other: a state belongs to the last one whose match state is not after it */
     for (i = 0, k = 0; i < f->n; i++) {
         if (f->s[i].kind == INFER__NFA_MATCH) k = f->s[i].lang;
         lang_of[i] = (uint8_t)k;

@@ -270,7 +270,7 @@ static void infer__sx_count(infer__schema *c, const infer__sx *x, uint32_t *todo
 
 /* ---- writing -------------------------------------------------------------------------------------------------- */
 
-/* A rule that is used once is written where it is used, within so many alternatives and so many others like it. */
+/* A rule that is used once is inlined, up to limits of alternatives and of nesting. */
 enum { INFER__SX_INLINE = 6, INFER__SX_HOPS = 100 };
 
 static void infer__sx_put_char(infer__bytes *out, uint32_t cp) { /* in a class */
@@ -366,7 +366,7 @@ static void infer__sx_write(infer__schema *c, infer__bytes *out, const infer__sx
     infer__bytes_text(out, "root ::= ");
     infer__sx_put(c, out, root, 0, 0, 0);
     infer__bytes_char(out, '\n');
-    for (more = 1; more && !out->failed;) { /* what is written asks for more, mostly behind it */
+    for (more = 1; more && !out->failed;) { /* what is written asks for more, mostly after it */
         more = 0;
         for (i = 0; i < n; i++) {
             infer__sx_rule *r = &c->rules[todo[i]];

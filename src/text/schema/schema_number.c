@@ -2,7 +2,7 @@
  *
  * Rules: bounds are compared digit by digit as they are written, so that 64-bit integers and 0.1 are exact. A number
  *        between bounds is written without an exponent, without "-0", with at most 20 digits before the point (more
- *        when a bound has more) and at most 20 behind the digits of its bounds.
+ *        when a bound has more) and at most 20 after the digits of its bounds.
  * Start: infer__schema_numbers.
  */
 #include "schema.h"
@@ -170,7 +170,7 @@ typedef struct infer__digits_in {
     infer__schema *c;
     const infer__exact *lo, *hi; /* magnitudes */
     int64_t whole;                        /* digits before the point */
-    int64_t most;                         /* digits behind it */
+    int64_t most;                         /* digits after it */
     int open_lo, open_hi;
     uint32_t *rules; /* made, by place and which bounds are still touched: number + 1 */
 } infer__digits_in;
@@ -245,7 +245,7 @@ static const infer__sx *infer__digits_length(infer__digits_in *in, int64_t from,
     in->whole = to;
     in->rules = (uint32_t *)infer__schema_get_mem(c, (uint64_t)(to + in->most + 2) * 4, sizeof *in->rules);
     if (!in->rules || from > to) return &INFER__SX_NONE;
-    if (tl) return infer__digits_from(in, 0, 1, th); /* lo has no zero in front */
+    if (tl) return infer__digits_from(in, 0, 1, th); /* lo has no leading zero */
     if (th) {
         last = infer__exact_digit(in->hi, to, 0);
         x = infer__sx_pair(c, infer__digit(c, 1, last - 1), infer__digits_from(in, 1, 0, 0));
@@ -350,7 +350,7 @@ static const infer__sx *infer__multiples(infer__schema *c, const infer__bounds *
     return infer__dfa_text(c, b->multiple, l, 2, 1);
 }
 
-/* Numbers that are not whole: a last digit other than 0 behind the point, and 15 digits at most: a double has them. */
+/* Numbers that are not whole: a last digit other than 0 after the point, and 15 digits at most: a double has them. */
 static const infer__sx *infer__number_broken(infer__schema *c) {
     static const uint8_t DIGITS[][2] = {{10, 5}, {5, 10}};
     const infer__sx *items[2], *x;
@@ -370,7 +370,7 @@ static const infer__sx *infer__schema_numbers(infer__schema *c, const infer__alt
     int whole = !(a->types & INFER__T_FRAC);
     infer__bounds_of(c, a, &b);
     if (c->r != INFER_OK) return &INFER__SX_NONE;
-    if (b.multiple) { /* of a whole number: these are whole numbers too */
+    if (b.multiple) { /* of an integer: these are integers too */
         if (!(a->types & INFER__T_INT)) {
             infer__schema_no(c, b.multiple, "multipleOf together with numbers that are not whole");
             return &INFER__SX_NONE;

@@ -216,7 +216,7 @@ typedef struct infer__members {
     uint32_t min, max, full; /* full: counts from there on are one */
 } infer__members;
 
-/* Behind all named properties, `count` members there. */
+/* After all named properties, `count` members there. */
 static const infer__sx *infer__members_end(infer__members *m, uint32_t count, const infer_json *where) {
     infer__schema *c = m->c;
     uint32_t low = m->min > count ? m->min - count : 0,

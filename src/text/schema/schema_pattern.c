@@ -122,7 +122,7 @@ static int infer__pattern_hex(infer__pattern_in *in, int digits, uint32_t *out) 
     return 1;
 }
 
-/* \uXXXX, \uXXXX\uXXXX (a pair of surrogates), \u{X...}; behind the u. */
+/* \uXXXX, \uXXXX\uXXXX (a pair of surrogates), \u{X...}; after the u. */
 static uint32_t infer__pattern_u(infer__pattern_in *in) {
     uint32_t cp = 0, low;
     size_t back;
@@ -203,7 +203,7 @@ static int infer__pattern_member(infer__pattern_in *in, infer__chars *set, uint3
     return 1;
 }
 
-static const infer__sx *infer__pattern_set(infer__pattern_in *in) { /* behind the [ */
+static const infer__sx *infer__pattern_set(infer__pattern_in *in) { /* after the [ */
     int not_in = infer__pattern_peek(in) == '^';
     in->set.n = 0;
     in->at += (size_t)not_in;
@@ -230,7 +230,7 @@ static const infer__sx *infer__pattern_set(infer__pattern_in *in) { /* behind th
 
 static const infer__sx *infer__pattern_or(infer__pattern_in *in);
 
-static const infer__sx *infer__pattern_group(infer__pattern_in *in) { /* behind the ( */
+static const infer__sx *infer__pattern_group(infer__pattern_in *in) { /* after the ( */
     const infer__sx *x;
     if (infer__pattern_peek(in) == '?') {
         const char *s = in->s + in->at;
@@ -251,7 +251,7 @@ static const infer__sx *infer__pattern_group(infer__pattern_in *in) { /* behind 
     return x;
 }
 
-/* {m}, {m,}, {m,n}: 1 and behind it, or 0 and nothing moved. */
+/* {m}, {m,}, {m,n}: 1 and after it, or 0 and nothing moved. */
 static int infer__pattern_counts(infer__pattern_in *in, uint32_t *min, uint32_t *max) {
     size_t at = in->at + 1, digits = 0;
     uint32_t v[2] = {0, 0};
@@ -540,7 +540,7 @@ static const infer__sx *infer__pattern_text(infer__schema *c, const infer__sx *p
     return parts[1] ? infer__sx_seq(c, parts, 3) : NULL;
 }
 
-/* 1 when nothing may stand before or behind a match. */
+/* 1 when nothing may stand before or after a match. */
 static int infer__pattern_anchored(const infer__sx *p) {
     uint32_t i;
     if (p->kind == INFER__SX_ALT) {

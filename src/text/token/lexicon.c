@@ -1,11 +1,11 @@
-/* lexicon.c: the tokens of a vocabulary as a trie, for the algorithms that look for all or the longest token that a
- * text begins with: WordPiece, Unigram, RWKV, PLaMo-2.
+/* lexicon.c: the tokens of a vocabulary as a trie, for algorithms that need all tokens that are prefixes of a text, or
+ * the longest: WordPiece, Unigram, RWKV, PLaMo-2.
  *
  * Owns:  which tokens plain text can become.
- * Rules: text never becomes a control or unknown token by spelling it, nor a byte token by its name, but for "<s>" of
- *        RWKV vocabularies: their one control token stands in the trie with all others, and ids as recorded have it;
- *        in conversations token_structure.c keeps it out. Tokens too long for the trie are left out with a line in the
- *        log, since what they cost would not be bounded.
+ * Rules: text never becomes a control or unknown token by spelling it, nor a byte token by its name, except "<s>" of
+ *        RWKV vocabularies: their only control token is in the trie like all others, as in recorded ids; in
+ *        conversations token_structure.c excludes it. Tokens too long for the trie are omitted with a line in the log,
+ *        since their cost would be unbounded.
  * Start: infer__lexicon_begin, infer__lexicon_step.
  */
 #include "../text.h"

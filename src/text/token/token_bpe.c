@@ -2,11 +2,11 @@
  *
  * Owns:  the merge loop that BPE and SPM share (a linked list of symbols and a heap of possible merges: n log n), the
  *        table of merges by pair of ids, and the words of one call.
- * Rules: ids, not texts, are merged; texts are looked at once per merge, when the table is made. A merge that names
- *        something that is no token, or that would make a control, unknown or byte token out of plain text, is left
- *        out; nor is a single byte or character such a token.
- * Invariants: the result does not depend on the order in which equal entries leave the heap: an entry is made only if
- *        it still is what its symbol and the next one give.
+ * Rules: ids, not texts, are merged; texts are read once per merge, when the table is built. A merge that names
+ *        something that is not a token, or that would make a control, unknown or byte token from plain text, is
+ *        ignored; nor does a single byte or character become such a token.
+ * Invariants: the result does not depend on the order in which equal entries leave the heap: an entry is applied only
+ *        if its symbol and the next one still give it.
  * Start: infer__bpe_tokenize.
  */
 #include "../text.h"
@@ -81,7 +81,7 @@ static int infer__token_work_text(infer__token_work *w, size_t n) {
 
 /* ---- words of vocabularies that spell a space as U+2581 ---- */
 
-/* Bytes up to the first space before which no token joins what stands there to the space: merges never cross it. */
+/* Bytes up to the first space that no token joins to the preceding byte: merges never cross it. */
 static size_t infer__space_split(const infer__vocab *v, const char *s, size_t n) {
     const uint8_t space_end = 0x81; /* last byte of U+2581, which a space will be */
     size_t at;
@@ -429,7 +429,7 @@ static void infer__bpe_pair_open(const void *model, infer__token_work *w, int32_
     if (s->pair >= 0 && infer__token_barred(w, s->pair, w->word + s->at, end - s->at)) s->pair = -1;
 }
 
-/* infer__merge_all for few symbols: the best pair is looked for, and what stands behind it moves up. */
+/* infer__merge_all for few symbols: the best pair is looked for, and what stands after it moves up. */
 static void infer__bpe_merge_few(const infer__merges *m, infer__token_work *w) {
     uint32_t rank[INFER__SMALL], best;
     int32_t token[INFER__SMALL], pair[INFER__SMALL], n = (int32_t)w->n, i, k;

@@ -2,7 +2,7 @@
  *
  * Owns:  the cut of a text into the tokens whose scores have the greatest sum; of equal ones that whose first token is
  *        longer. A character that no token covers costs a fixed, high price and becomes the tokens of its bytes.
- * Rules: scores are whole numbers of 1/10000, so the result does not depend on rounding. Invalid bytes become the
+ * Rules: scores are integers of 1/10000, so the result does not depend on rounding. Invalid bytes become the
  *        tokens of those bytes. A byte order mark at the beginning is dropped.
  * Method: Preferred Networks, tokenization_plamo.py of PLaMo-2: dynamic programming from the end of the text; its table
  *        of suffixes lists, longest first, the tokens that the rest of the text begins with. A trie gives the same
@@ -22,7 +22,7 @@ static int32_t infer__plamo2_score(const infer__vocab *v, int32_t token) {
     return (int32_t)(x > -2147483648.0 ? (x < 2147483647.0 ? x : 2147483647.0) : -2147483648.0);
 }
 
-/* The best step from s[at], from which the character of `size` bytes begins; the cells behind it are known. */
+/* The best step from s[at], from which the character of `size` bytes begins; the cells after it are known. */
 static void infer__plamo2_step(const infer__vocab *v, const infer__lexicon *x, const infer__token_work *w,
                                const char *s, size_t n, size_t at, size_t size) {
     infer__cell *cells = w->cells;

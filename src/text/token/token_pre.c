@@ -1,4 +1,4 @@
-/* token_pre.c: pre-tokenizers: where a text is cut into words before byte pairs are merged.
+/* token_pre.c: pre-tokenizers: splitting a text into words before byte pairs are merged.
  *
  * Owns:  INFER__PRETOKENIZERS: one row per group of tokenizer.ggml.pre names with the same rule. Models define the rule
  *        as regular expressions, applied one after the other, each inside the pieces of the one before; a row has a
@@ -73,7 +73,7 @@ static size_t infer__split_run(const void *rule, const char *s, size_t n) {
 static size_t infer__split_end_space(const void *rule, const char *s, size_t n) {
     size_t at = 0, end = 0, len;
     (void)rule;
-    while (at < n) { /* end: behind the last character that is no white space */
+    while (at < n) { /* end: after the last character that is no white space */
         uint32_t c = infer__class_at(s + at, n - at, &len);
         at += len;
         if (!(c & INFER__UC_SPACE)) end = at;

@@ -111,7 +111,7 @@ static const uint32_t INFER__HAN[][2] = {
     {0x2ceb0, 0x2ebe0}, {0x2ebf0, 0x2ee5d}, {0x2f800, 0x2fa1d}, {0x30000, 0x3134a}, {0x31350, 0x323af}
 };
 
-/* 1 when cp lies in one of n ranges, which are in order. */
+/* 1 when cp is in one of n ordered ranges. */
 static int infer__in_ranges(const uint32_t (*ranges)[2], size_t n, uint32_t cp) {
     size_t lo = 0, hi = n;
     while (lo < hi) {
@@ -152,7 +152,7 @@ static size_t infer__word_cased(const char *s, size_t n, int no_han, int *upper)
     return at;
 }
 
-/* (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ : letters, marks behind them, single spaces before letters. */
+/* (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ : letters, marks after them, single spaces before letters. */
 static size_t infer__word_phrase(const char *s, size_t n) {
     size_t at = 0, len, next;
     uint32_t c = infer__class_at(s, n, &len);
@@ -217,7 +217,7 @@ static size_t infer__split_words(const void *rule, const char *s, size_t n) {
 }
 
 /* \s{512}(?!\S)|\s{256}(?!\S)|..|\s{4}(?!\S)|\s{1,2}(?!\S)|\s, on a piece that \s+(?!\S)|\s+ matched: all of it may be
- * cut. Other pieces stay whole: they end in a newline or have something else behind one white space. */
+ * cut. Other pieces stay whole: they end in a newline or have something else after one white space. */
 static size_t infer__split_white_512(const void *rule, const char *s, size_t n) {
     size_t at = 0, len, count = 0, cut = 512;
     (void)rule;
@@ -273,7 +273,7 @@ static size_t infer__split_marks(const void *rule, const char *s, size_t n) {
 
 /* ---- numbers in threes, counted from their end ------------------------------------------------------------ */
 
-/* A piece of \d{1,3}(?=(?:\d{3})*\b) before the threes are cut: a whole number that no letter, mark or _ follows, or
+/* A piece of \d{1,3}(?=(?:\d{3})*\b) before the threes are cut: an integer that no letter, mark or _ follows, or
  * what stands before one. */
 static size_t infer__split_numbers(const void *rule, const char *s, size_t n) {
     const uint32_t word = INFER__UC_LETTER | INFER__UC_MARK | INFER__UC_DIGIT | INFER__UC_CONNECTOR;
@@ -316,7 +316,7 @@ static size_t infer__split_threes(const void *rule, const char *s, size_t n) {
     return infer__class_at(s + last, n - last, &len) & digit ? at : n;
 }
 
-/* (?=(\d{3})+(?!\d)) cuts before every digit of a run that has 3, 6, 9 .. behind it. Here: up to the first cut of a
+/* (?=(\d{3})+(?!\d)) cuts before every digit of a run that has 3, 6, 9 .. after it. Here: up to the first cut of a
  * run, or all threes of the run it begins with but the last, which are infer__split_threes'. */
 static size_t infer__split_before_threes(const void *rule, const char *s, size_t n) {
     size_t at = 0, bytes, len, count;

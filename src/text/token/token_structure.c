@@ -1,16 +1,14 @@
-/* token_structure.c: tokens that only a template may write: what marks turns, reasoning and calls in a conversation.
+/* token_structure.c: tokens that only a template may write: the marks of turns, reasoning and calls in a conversation.
  *
  * Owns:  which tokens of a vocabulary are structure (a bit a token, made for one rendering), and the question whether
  *        one may stand for a stretch of text.
- * Rules: control tokens need no bit: no message becomes one (vocab.c, lexicon.c), but for RWKV's. Structure is a
- *        user-defined token of two or more characters, not white space alone, that
- *          - occurs in the template's own text, or
- *          - is a mark of a known format, or
- *          - is written like a mark: "<|" in front or "|>" behind, the bar also U+FF5C.
- *        So is a normal token in angle or square brackets that meets one of the three. A token that is structure stands
- *        for the template's bytes only: a stretch that holds a byte of a message becomes other tokens, whichever
- *        algorithm would make it, also by merges, and where template and message meet inside of it.
- * Limit: a mark that the vocabulary spells with several ordinary tokens ("[INST]" in many) cannot be told from text.
+ * Rules: control tokens need no bit: no message becomes one (vocab.c, lexicon.c), except for RWKV's. Structure is a
+ *        user-defined token of two or more characters, not white space alone, that occurs in the template's own
+ *        text, or is a mark of a known format, or is written like a mark: "<|" in front or "|>" after, the bar also
+ *        U+FF5C. So is a normal token in angle or square brackets that meets one of the three. A token that is
+ *        structure stands for the template's bytes only: a stretch that contains a byte of a message becomes other
+ *        tokens, in every algorithm, also by merges, and when template and message meet inside it. Limit: a mark that
+ *        the vocabulary spells with several ordinary tokens ("[INST]" in many) cannot be distinguished from text.
  * Start: infer__token_barred; infer__structure_open and infer__structure_note make the bits.
  */
 #include "../text.h"
@@ -18,7 +16,7 @@
 /* 1 when s[0..n), n >= 1, a part of w's text, holds a byte of a message. */
 static int infer__from_message(const infer__token_work *w, const char *s, size_t n) {
     size_t lo = 0, hi = w->n_segments;
-    while (lo < hi) { /* the first segment that ends behind s */
+    while (lo < hi) { /* the first segment that ends after s */
         size_t mid = lo + (hi - lo) / 2;
         if (w->segments[mid].text + w->segments[mid].n <= s) lo = mid + 1;
         else hi = mid;
@@ -63,7 +61,7 @@ static int infer__structure_barred_form(const char *s, size_t n) {
 static void infer__structure_set(uint8_t *bits, int32_t token) {
     bits[token >> 3] |= (uint8_t)(1 << (token & 7));
 }
-/* Behind the bits of structure there are as many for marked tokens that cannot be: asked once, not at every place. */
+/* After the bits of structure there are as many for marked tokens that cannot be: asked once, not at every place. */
 static uint8_t *infer__structure_others(uint8_t *bits, const infer__vocab *v) {
     return bits + v->n / 8 + 1;
 }

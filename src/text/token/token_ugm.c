@@ -6,7 +6,7 @@
  *        vocabulary has them; else the unknown token, once for a run of such characters. User-defined tokens cost
  *        nothing. Sums are made from left to right in double, as other implementations do, so that ties fall the same.
  * Method: Kudo 2018, Viterbi's algorithm. A text of n bytes takes n steps for every byte of the longest token at most.
- *        Cells are kept back to the last place that every way must pass, which is seldom more than a few words away.
+ *        Cells are kept back to the last position that every path passes, which is rarely more than a few words away.
  * Format: SentencePiece's precompiled_charsmap: u32 size, that many bytes of units, then zero-terminated replacements.
  *        The units are the double array of Darts-clone: bits 0-7 and 31 the label, bit 8 a value follows, bit 9
  *        the offset counts 256-fold, bits 10-30 the offset; of a value bits 0-30, the place of a replacement.
@@ -17,7 +17,7 @@
 enum {
     INFER__UGM_REPLACEMENT = 256, /* bytes: bounds what a text can grow to; NFKC's longest has 33 */
     INFER__UGM_MAPPED = 256,      /* bytes that are replaced at once: a damaged map can go in circles */
-    INFER__UGM_CELLS = 1 << 14,   /* kept before looking for a place to begin anew */
+    INFER__UGM_CELLS = 1 << 14,   /* kept before looking for a place to begin again */
     INFER__UGM_TEXT = 0x7fffff00  /* bytes of a normalised text */
 };
 
@@ -91,7 +91,7 @@ static const char *infer__ugm_mapped(const infer__lexicon *x, const char *s, siz
     return found;
 }
 
-/* Room for `more` bytes behind w->text[0..text_n), which keep their content. 0 = out of memory. */
+/* Room for `more` bytes after w->text[0..text_n), which keep their content. 0 = out of memory. */
 static int infer__ugm_grow(infer__token_work *w, size_t more) {
     size_t need = w->text_n + more, cap;
     char *text;
@@ -169,7 +169,7 @@ static int infer__ugm_emit(const infer__vocab *v, infer__cell *cells, const char
                            infer__token_sink *sink) {
     infer__cell step = cells[n];
     size_t at, from;
-    for (at = n; at > 0; at = from) { /* steps lie where they end: put them where they begin */
+    for (at = n; at > 0; at = from) { /* steps are stored at their ends: move them to their beginnings */
         infer__cell before;
         from = at - step.span;
         before = cells[from];
@@ -192,7 +192,7 @@ static int infer__ugm_step(infer__token_work *w, size_t at, size_t span, int32_t
     infer__cell *cell;
     if (at + span > *reach) {
         if (!infer__token_work_cells(w, at + span + 1)) return 0;
-        while (*reach < at + span) w->cells[++*reach].span = 0; /* no way leads there yet */
+        while (*reach < at + span) w->cells[++*reach].span = 0; /* not reached yet */
     }
     score += w->cells[at].best.score;
     INFER__ROUNDED(score);
@@ -222,7 +222,7 @@ static int infer__ugm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
     for (; base + at < w->text_n; at += size) {
         infer__trie_walk walk;
         int32_t token, whole = 0;
-        if (at == reach && at >= INFER__UGM_CELLS / 2) { /* every way passes here */
+        if (at == reach && at >= INFER__UGM_CELLS / 2) { /* every path passes here */
             double score = w->cells[at].best.score;
             unknown = infer__ugm_emit(v, w->cells, w->text + base, at, unknown, sink);
             w->cells[0].best.score = score;

@@ -100,7 +100,7 @@ static size_t infer__wpm_clean(char *s, size_t n) {
             before = s[i];
             s[out - (size_t)joins] = before;
             out += 1 - (size_t)joins;
-            if (joins && pass == 1) { /* the space behind it too */
+            if (joins && pass == 1) { /* the space after it too */
                 i++;
                 before = 0;
             }

@@ -1,9 +1,9 @@
 /* tokenizer.c: the facade: text <-> ids.
  *
- * Owns:  what all algorithms share: choosing one, marked tokens (control and user-defined ones) that are cut out of a
- *        text before it is split, BOS and EOS, detokenizing.
- * Rules: a tokenizer never changes after it is opened; every call has its own scratch, so threads may share one. What
- *        cannot be tokenized yet is no error at open: infer__tokenizer_why_not says what is missing.
+ * Owns:  the parts that all algorithms share: choosing one, marked tokens (control and user-defined ones), which are
+ *        cut out of a text before it is split, BOS and EOS, detokenizing.
+ * Rules: a tokenizer never changes after it is opened; every call has its own scratch, so threads may share one. An
+ *        unsupported vocabulary is not an error at opening: infer__tokenizer_why_not has the reason.
  * Start: infer__tokenize.
  */
 #include "../text.h"
@@ -80,7 +80,7 @@ enum { /* infer__tokenizer_opening.stage */
     INFER__TOKENIZER_VOCAB, INFER__TOKENIZER_JOINS, INFER__TOKENIZER_MERGES, INFER__TOKENIZER_LEXICON
 };
 
-/* The vocabulary is there: what its algorithm needs. */
+/* With the vocabulary loaded: prepares its algorithm. */
 static infer_result infer__tokenizer_next(infer__tokenizer_opening *x, const infer__report *report,
                                           const infer__gguf *g, infer_error *err) {
     infer__tokenizer *t = x->t;
@@ -114,7 +114,7 @@ static void infer__tokenizer_finish(infer__tokenizer_opening *x, const infer__re
         infer__format(t->why_not, sizeof t->why_not, "the file has no vocabulary (tokenizer.ggml.model is %s)",
                       model.n ? "none" : "missing");
     } else if (t->vocab.kind == INFER__VOCAB_OTHER) {
-        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported yet",
+        infer__format(t->why_not, sizeof t->why_not, "tokenizer.ggml.model '%.*s' is not supported",
                       (int)INFER__MIN(model.n, 40), model.s);
     }
     infer__vocab_keys_check(&t->vocab, g, report, x->options.allow_unknown, t->why_not, sizeof t->why_not);
@@ -249,14 +249,14 @@ static infer_result infer__tokenize_segments(const infer__tokenizer *t, infer__m
     w.segments = segments;
     w.n_segments = n_segments;
     w.inside = flags & INFER__TEXT_INSIDE;
-    infer__watch_begin(&watch, &t->limits, 0); /* it is linear: without limits a text takes what it takes */
+    infer__watch_begin(&watch, &t->limits, 0); /* it is linear, so by default there is no limit */
     w.watch = &watch;
     sink.out = out;
     sink.cap = cap;
     if ((flags & INFER_TEXT_ADD_SPECIAL) && infer__tokenizer_adds_bos(t))
         infer__token_put(&sink, v->special[INFER_SPECIAL_BOS]);
     for (at = 0; ok && at < n; ) {
-        while (at >= limit) limit += (++here)->n; /* a token's end may lie in a later segment */
+        while (at >= limit) limit += (++here)->n; /* a token's end may be in a later segment */
         token = here->from_message ? infer__vocab_marked(v, text + at, n - at, INFER_TOKEN_USER, structure)
                                    : infer__vocab_marked(v, text + at, limit - at, special, NULL);
         if (token < 0) {

@@ -1,8 +1,8 @@
-/* trie.c: a set of texts in which all that another text begins with are found in one walk.
+/* trie.c: a set of texts; all that are prefixes of another text are found in one walk.
  *
  * Owns:  sorting texts, and the trie made of them: nodes with one child are joined to it, so there are fewer than two
- *        nodes a text, and the nodes lie level by level, so that a node's children are neighbours and need no list.
- * Rules: knows no tokens. Texts are copied: nothing points to them afterwards.
+ *        nodes per text, and nodes are stored level by level, so that a node's children are adjacent and need no list.
+ *        Rules: knows no tokens. Texts are copied and may be freed afterwards.
  * Method: most significant bytes first, seven at a time: groups whose first bytes are equal are sorted by the next
  *         ones.
  * Start: infer__trie_open, infer__trie_next.
@@ -165,7 +165,7 @@ typedef struct infer__trie_text {
 /* The next texts of the sorted ones, without all but the last of equal ones (sorting is stable), up to number end - 1.
  */
 static void infer__trie_distinct(infer__trie_opening *x, uint32_t end) {
-    const uint32_t ahead = 8; /* texts whose bytes are asked for: they lie all over the file */
+    const uint32_t ahead = 8; /* texts whose bytes are prefetched: they are scattered over the file */
     const infer__str *texts = x->texts;
     const infer__trie_key *a = x->keys;
     infer__trie_text *out = x->sorted;

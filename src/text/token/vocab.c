@@ -1,7 +1,7 @@
 /* vocab.c: the tokens of a file: texts, flags, special ids.
  *
- * Owns:  everything about tokens that is not an algorithm: text -> token (a hash table over views of the file), flags,
- *        which ids are special, which tokens end a reply, what bytes a token stands for.
+ * Owns:  everything about tokens except the algorithms: text -> token (a hash table over views of the file), flags,
+ *        special ids, tokens that end a reply, the bytes of a token.
  * Rules: every array of the file is checked against the number of tokens before use; an id out of range is ignored with
  *        a line in the log. Does not know how texts are split or merged.
  * Invariants: when it is open nothing changes, so threads may share it.
@@ -13,7 +13,7 @@
 enum {
     INFER__TOKEN_TYPES = INFER_TOKEN_NORMAL | INFER_TOKEN_UNKNOWN | INFER_TOKEN_CONTROL | INFER_TOKEN_USER |
                          INFER_TOKEN_UNUSED | INFER_TOKEN_BYTE,
-    INFER__PROBES_MAX = 2048   /* at load 3/4 a run of 300 is already unlikely: longer ones are made on purpose */
+    INFER__PROBES_MAX = 2048   /* at load 3/4 a run of 300 is already unlikely: longer ones are attacks */
 };
 
 /* What a kind has when no key says otherwise: ids (-1 = none) and switches (-1 = another part decides). The ids are the
@@ -36,7 +36,7 @@ static const infer__vocab_model INFER__VOCAB_MODELS[] = {
     {"",         INFER__VOCAB_OTHER,  -1,  -1, -1,  -1,  -1, -1,  0,  0, 0, 0} /* any other: cannot tokenize */
 };
 
-/* Ids given by keys. The second row of a kind is an older name of the key. */
+/* Ids specified by keys. The second row of a kind is an older name of the key. */
 static const struct { const char *key; int which; } INFER__SPECIAL_KEYS[] = {
     {"tokenizer.ggml.bos_token_id", INFER_SPECIAL_BOS},
     {"tokenizer.ggml.eos_token_id", INFER_SPECIAL_EOS},
@@ -351,7 +351,7 @@ static int infer__byte_token_value(const infer__str *t) {
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* \t, \n, \r, \xAB; what else stands behind a backslash is itself. */
+/* \t, \n, \r, \xAB; what else stands after a backslash is itself. */
 static size_t infer__unescape_one(const char *s, size_t n, char *out) {
     const char *known = "tnr", *as = "\t\n\r", *hit;
     *out = s[0];
@@ -608,7 +608,8 @@ static int infer__meta_contains(const infer__gguf *g, const char *key, const cha
     return 0;
 }
 
-/* GGUF does not store whether a special token takes the white space beside it. Phi-3's do, but for three; the mask of
+/* GGUF does not store whether a special token takes the white space beside it. Phi-3's do, except for three; the mask
+ * of
  * Unigram vocabularies (XLM-RoBERTa has one) and ModernBERT's take what stands before them. */
 static void infer__vocab_strips(infer__vocab *v, const infer__gguf *g) {
     static const char *const KEEP[] = {"<unk>", "<s>", "<|endoftext|>"};
@@ -771,7 +772,7 @@ static infer_result infer__vocab_step(infer__vocab_opening *x, infer__vocab *v, 
             x->i += n;
             if (r == INFER_OK && infer__budget_over(budget, (uint64_t)n)) return INFER_MORE;
         }
-        if (r != INFER_OK) return r; /* what is there is closed with the tokenizer */
+        if (r != INFER_OK) return r; /* the rest is closed with the tokenizer */
         x->i = 0;
     }
     infer__vocab_mark_end(v);

@@ -1,7 +1,7 @@
-/* vocab_keys.c: keys of the tokenizer that nobody looked up: without effect on ids, or the reason not to tokenize.
+/* vocab_keys.c: tokenizer keys that were not looked up: either they have no effect on ids, or tokenizing is refused.
  *
  * Owns:  INFER__IDLE_TOKEN_KEYS, the keys under "tokenizer." that may stay unread, each with the reason.
- * Rules: as for the keys of an architecture (model/keys.c): a key that nobody reads may mean other ids.
+ * Rules: as for the keys of an architecture (model/keys.c): an unread key may mean other ids.
  */
 #include "../text.h"
 
@@ -45,7 +45,7 @@ static int infer__token_key_idle(const infer__kv *kv) {
     return 0;
 }
 
-/* Switches that are looked up for every kind of vocabulary, but followed by some: 1 when this one is set in vain. */
+/* Switches that are looked up for every kind of vocabulary, but used by only some: 1 when this kind does not use it. */
 static int infer__token_key_in_vain(const infer__vocab *v, const infer__kv *kv) {
     static const struct { const char *key; int kinds[2]; } rows[] = {
         { "tokenizer.ggml.normalizer.lowercase", { INFER__VOCAB_WPM, INFER__VOCAB_WPM } },

@@ -13,7 +13,7 @@ MODEL = "tests/data/models/stories260K.F32.gguf"
 ROWS = [
     ({}, ""),
     ({"FAKE_HIP_DEVICES": "2"}, ""),
-    ({"FAKE_HIP_DEVICES": "0"}, "backend hip has no usable device: HIP is there, but no device"),
+    ({"FAKE_HIP_DEVICES": "0"}, "backend hip has no usable device: HIP was found, but no device"),
     ({"FAKE_HIP_VERSION": "4.5"}, "ROCm 5.0 is needed, the HIP runtime is of 4.5"),
     ({"FAKE_HIP_VERSION": "5.2"}, "the compiler of ROCm 5.2 does not know gfx1100, 5.3 does; try OpenCL"),
     ({"FAKE_HIP_VERSION": "5.2", "FAKE_HIP_ARCH": "gfx90a:sramecc+:xnack-"}, ""),

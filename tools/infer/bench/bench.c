@@ -1,9 +1,9 @@
-/* bench.c: `infer bench`, tokens per second, and how far that is from what memory and arithmetic can do (peaks.c).
- *
- * Prompts and generation are measured apart, each from a session of -d tokens (0: empty), with fixed pseudo-random ids
- * (a model that repeats itself would hit the same experts and look faster). Medians of -r rounds; the first round of
- * all, which pays for page faults, is reported as first_token_s and counts for nothing else. With --embed a prompt is
- * many texts of that length, and what is measured is infer_embed. */
+/* bench.c: `infer bench`, tokens per second, and their share of the peak rates of memory and arithmetic (peaks.c). *
+ *Prompts and generation are measured separately, each from a session of -d tokens (0: empty), with fixed pseudo-random
+ *ids
+ * (a model that repeats itself would hit the same experts and look faster). Medians of -r rounds; the very first round,
+ * which includes page faults, is reported as first_token_s and not used otherwise. With --embed a prompt is many texts
+ * of that length, and what is measured is infer_embed. */
 #include "../cli.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void read_clocks(clocks *c) {
 }
 
 /* The smallest ran / (ran + waited for a core) of the threads that worked between the two readings. Where the system
- * does not tell: CPU time of the process / (wall x threads), which also counts a thread that had nothing to do. */
+ * does not report these: CPU time of the process / (wall x threads), which also counts idle threads. */
 static double smallest_share(const clocks *from, const clocks *to, int threads, int *exact) {
     double wall = to->wall - from->wall, share = 2;
     int i, k;
@@ -108,7 +108,7 @@ static void embed_params(const bench *b, infer_embed_params *out) {
     if (b->info.pooling == INFER_POOL_NONE) out->pooling = INFER_POOL_MEAN;
 }
 
-/* As many vectors as there are texts, which begin at different places of the same ids. */
+/* As many vectors as there are texts, which begin at different offsets in the same ids. */
 static int run_texts(bench *b, const prompt *p, double *seconds) {
     infer_embed_params params;
     infer_error err;
@@ -151,7 +151,7 @@ static int run_fresh(bench *b, double *seconds) {
     return 1;
 }
 
-/* The first token, and whatever the rounds would pay for once: a prompt of every length and the one-token path. */
+/* The first token, and all one-time costs: a prompt of every length and the one-token path. */
 static int warm_up(bench *b) {
     double start = platform_clock(), seconds;
     int32_t k, first = b->n_prompts > 0 ? b->prompts[b->n_prompts - 1].tokens : 1;
@@ -222,7 +222,7 @@ static void count_macs(bench *b) {
 
 /* Which peak a prompt is measured against: that of the type that holds most weights. F16 and F32 are multiplied in
  * float32, and so is BF16 where the CPU has no dot product for it; every other type can be multiplied as int8. On a GPU
- * there is none, since nobody has measured it. */
+ * there is none: it has not been measured. */
 static void choose_peak(bench *b, int exact, int on_cpu) {
     const char *type = b->info.quant;
     b->peak_name = "int8";
@@ -335,7 +335,7 @@ static void print_text(const bench *b, const char *path, const char *backend, do
            b->peaks.bf16 > 0 ? a : "", b->peaks.f32 * 1e-9, b->peaks.int8_by, b->peaks.bf16 > 0 ? ", " : "",
            b->peaks.bf16_by, b->peaks.f32_by, bandwidth);
     printf("load        %.3f s, then %.3f s to the first token\n", b->load_s, b->first_s);
-    if (b->depth > 0) printf("depth       everything behind %ld tokens\n", (long)b->depth);
+    if (b->depth > 0) printf("depth       measured after %ld tokens of context\n", (long)b->depth);
     for (k = 0; k < b->n_prompts; k++) {
         const prompt *p = &b->prompts[k];
         if (b->texts)
@@ -387,7 +387,7 @@ static int32_t longest(const bench *b) {
     return n + b->depth;
 }
 
-/* A context as infer_embed likes it, with one session for what it counts. */
+/* A context suited to infer_embed, with one session for its statistics. */
 static int prepare_texts(bench *b, infer_context_params *params, const cli_common *common) {
     infer_session_params session;
     infer_embed_params embed;
@@ -491,7 +491,7 @@ static int run_requests(bench *b, const char *path, cli_common *common, const ch
     return ok ? CLI_DONE : CLI_FAILED;
 }
 
-/* The prompt: a file's tokens, or what a bench's prompts are, over and over: lookup finds what came before. */
+/* The prompt: a file's tokens, or a bench prompt repeated, so that lookup finds matches. */
 static int run_drafts(bench *b, const char *path, cli_common *common, const char *draft_path, const char *text_path, int lookup, int mtp) {
     bench_draft d;
     cli_drafter other, without; /* the model that drafts; the same model without the block that predicts */

@@ -1,5 +1,6 @@
-/* bench_draft.c: `infer bench --lookup|--draft FILE|--mtp`: a generation without drafts and with them, in turn, behind the same prompt: how many
- * tokens were drafted at a time and chosen, and what it gains. Greedy; on the CPU both write the same tokens. */
+/* bench_draft.c: `infer bench --lookup|--draft FILE|--mtp`: a generation without drafts and with them, alternately,
+ * after the same prompt: tokens drafted at a time, tokens accepted, and the gain. Greedy; on the CPU both write the
+ * same tokens. */
 #include "../cli.h"
 
 #include <stdlib.h>
@@ -69,8 +70,8 @@ int bench_drafts(const bench_draft *b) {
                    (long)b->n_ids, (long)second.n, n / alone, n / drafted,
                    alone / drafted, (long)info.drafted, (long)info.accepted, n / passes, same ? "true" : "false");
         else
-            printf("generation  %ld tokens behind %ld: %.2f tokens/s, with drafts %.2f: %.2f times\n"
-                   "drafts      %ld tokens, %ld of them right: %.2f tokens a pass; %s\n",
+            printf("generation  %ld tokens after %ld: %.2f tokens/s, with drafts %.2f: %.2f times\n"
+                   "drafts      %ld tokens, %ld accepted: %.2f tokens per pass; %s\n",
                    (long)second.n, (long)b->n_ids, n / alone, n / drafted,
                    alone / drafted, (long)info.drafted, (long)info.accepted, n / passes,
                    same ? "the same tokens" : "OTHER TOKENS than without");

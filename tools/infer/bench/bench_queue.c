@@ -1,5 +1,6 @@
-/* bench_queue.c: `infer bench --requests`: many requests at a time, in a queue. Every one has a prompt of its own, of as many tokens, and
- * generates as many as -n says; the clock runs from the first submission until the last has ended. */
+/* bench_queue.c: `infer bench --requests`: many requests at a time, in a queue. Each has its own prompt, all of the
+ * same length, and generates -n tokens; the time is measured from the first submission to the end of the last
+ * request. */
 #include "../cli.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* peaks.c: what the machine can do at best, for `infer bench`: bytes read from memory per second, int8 and bf16 dot
+/* peaks.c: the machine's peak rates, for `infer bench`: bytes read from memory per second, int8 and bf16 dot
  * products and float32 multiply-adds per second, with the threads of the run and within its CPU level.
  *
- * How:   all threads wait for one moment and work in small pieces until another; what they did in between counts, so
- *        that slow starts of threads do not. The best of several windows is the peak: whatever else the machine did
- *        makes one slower, never faster.
+ * How:   all threads start at one moment and work in small pieces until another; only work between the two counts, so
+ *        that slow starts of threads do not matter. The best of several windows is the peak: other load makes one
+ *        slower, never faster.
  * Rules: a loop keeps enough independent sums to hide the latency of its instruction (4 to 6 cycles, two a cycle: 12 on
  *        x86, 16 on ARM with four units; 8 where three instructions make a step). KEEP makes the compiler forget what a
  *        register holds; without it equal sums would be computed once, and constant products before the loop.
@@ -36,9 +36,9 @@
 
 enum {
     LANES = 64,              /* values of the plain loops */
-    WINDOWS = 25,            /* measured, of which the best counts: short ones, that some may be undisturbed */
+    WINDOWS = 25,            /* measured; the best one counts: short ones, so that some are undisturbed */
     PIECE = 256 * 1024,      /* bytes that a thread reads between two looks at the clock */
-    MOST_BYTES = 512 << 20,  /* read in turn: far more than caches hold */
+    MOST_BYTES = 512 << 20,  /* read in sequence: far more than caches hold */
     LEAST_BYTES = 32 << 20
 };
 static const double WINDOW_S = 0.006, START_S = 0.002;
@@ -261,7 +261,7 @@ static const struct way {
 enum { N_WAYS = (int)(sizeof WAYS / sizeof WAYS[0]) };
 
 /* May a run that is limited to a level use the instructions of another one? A level is a set of features with those of
- * the levels before it, but for AVX-VNNI, which is beside AVX-512. */
+ * the levels before it, except for AVX-VNNI, which is beside AVX-512. */
 static int level_is_there(int32_t level, int32_t limit) {
     int usable = 0;
     int32_t there;
@@ -301,8 +301,8 @@ static void work(void *arg, int i) {
     l->ended = now;
 }
 
-/* Units per second of all threads together in one window of so many seconds; 0 when threads cannot be started. Each
- * thread's rate counts over its own time: a last piece that runs over the end is no work for nothing. */
+/* Units per second of all threads together in one window of the given length; 0 when threads cannot be started. Each
+ * thread's rate is over its own time, so a last piece that runs past the end counts fully. */
 static double one_window(window *w, int threads, double seconds) {
     double sum = 0;
     int i;

@@ -21,7 +21,7 @@ typedef struct talk {
     size_t stored;   /* bytes of all.json that it has */
     int broken;      /* it could not be written */
     cli_editor *editor;
-    int terminal, styles; /* terminal: somebody types */
+    int terminal, styles; /* terminal: input is interactive */
     int kind;             /* INFER_CHAT_* that was shown last, 0 = nothing yet */
     infer_chat_parser *last; /* the last reply, whose calls wait for results */
 } talk;
@@ -45,7 +45,7 @@ static void change(talk *t, int kind) {
     t->kind = kind;
 }
 
-/* In a terminal a model's control characters must not act. */
+/* In a terminal a model's control characters must have no effect. */
 static void print_text(const talk *t, const char *s, size_t n, FILE *file) {
     size_t i, start = 0;
     for (i = 0; t->terminal && i < n; i++) {
@@ -60,7 +60,7 @@ static void print_text(const talk *t, const char *s, size_t n, FILE *file) {
 static int show(void *user, const infer_chat_delta *d) {
     talk *t = (talk *)user;
     FILE *file = d->kind == INFER_CHAT_REASONING && !t->terminal ? stderr : stdout;
-    if (cli_run_interrupted()) return 1; /* a Ctrl-C that came before the call began cancels nothing */
+    if (cli_run_interrupted()) return 1; /* a Ctrl-C before the call began has not cancelled it */
     cli_progress_end(&cli_prompt_bar);
     if (d->kind == INFER_CHAT_CALL) return 0;
     if (d->kind == INFER_CHAT_ARGUMENTS) {
@@ -81,7 +81,7 @@ static int show(void *user, const infer_chat_delta *d) {
 
 /* ---- a turn --------------------------------------------------------------------------------- */
 
-/* Tokens of the conversation, 0 when that cannot be said: then the reply says why. */
+/* Tokens of the conversation, 0 on failure: the reply then reports why. */
 static size_t tokens_of(talk *t) {
     infer_error err;
     size_t count = 0;
@@ -91,8 +91,8 @@ static size_t tokens_of(talk *t) {
     return count;
 }
 
-/* The library leaves out the oldest turns where less room is left for the reply than it is told: an eighth of the context,
- * or the whole reply. Then a quarter is made, so that not every turn has to. */
+/* The library drops the oldest turns if less space is left for the reply than requested: an eighth of the context, or
+ * the whole reply. Then a quarter is freed, so that it does not happen every turn. */
 static int32_t room_to_make(talk *t) {
     const int32_t context = infer_session_capacity(t->session);
     int32_t least = context / 8 > 0 ? context / 8 : 1;
@@ -100,7 +100,8 @@ static int32_t room_to_make(talk *t) {
     return tokens_of(t) + (size_t)least > (size_t)context && context / 4 > least ? context / 4 : least;
 }
 
-/* What was left out is forgotten, or it would be left out anew before each reply, and all behind it evaluated again. */
+/* Dropped turns are removed from the conversation: otherwise they would be dropped again before each reply, and
+ * everything after them evaluated again. */
 static void forget_dropped(talk *t, int32_t messages) {
     const int turns = conversation_drop(&t->all, messages);
     if (turns == 0) return;
@@ -215,7 +216,7 @@ static int resume(talk *t) {
     return ok;
 }
 
-/* Replies, and stores it. Returns 0 when there is no reply, and then the turn is as it was; or nothing more can be stored. */
+/* Replies, and stores it. Returns 0 if there is no reply (the turn is then unchanged) or nothing more can be stored. */
 static int answer(talk *t) { return reply(t) && store(t, 1); }
 
 /* ---- commands of the terminal --------------------------------------------------------------- */
@@ -334,7 +335,7 @@ static int results(talk *t) {
     return 1;
 }
 
-/* A turn of the user: 1 = it is to be replied to, 0 = there is nothing to reply to, -1 = the end. */
+/* A turn of the user: 1 = a reply is due, 0 = there is nothing to reply to, -1 = end of input. */
 static int listen(talk *t) {
     const char *line;
     size_t n;
@@ -383,7 +384,7 @@ typedef struct request {
     size_t n_prompt;
 } request;
 
-/* What can be known to fail before the first turn: the template is tried with the system message and a turn. */
+/* Finds template errors before the first turn: renders the system message and a turn. */
 static int try_template(talk *t) {
     infer_rendering *made = NULL;
     infer_error err;
@@ -401,7 +402,7 @@ static int try_template(talk *t) {
     return r == INFER_OK;
 }
 
-/* The conversation itself, with everything made. */
+/* The conversation itself, once all objects exist. */
 static int begin(talk *t, const request *q) {
     int ok = 1;
     const int alone = q->prompt && !q->go_on;
@@ -454,7 +455,7 @@ static int with_model(infer_model *model, const request *q, cli_common *common, 
     return ok;
 }
 
-/* The texts that options name, and then all of it. */
+/* Reads the texts that options name, then runs the conversation. */
 static int with_texts(request *q, const char *path, cli_common *common) {
     talk t;
     chat_file file;
@@ -515,9 +516,9 @@ int cmd_chat(int argc, char **argv) {
         {"-n|--predict,--n-predict", OPT_INT, &q.limit, "N", "maximum number of tokens per reply (default: no limit)", -1, INT32_MAX / 2},
         {"--stop|-r,--reverse-prompt", OPT_LIST, &q.stop, "TEXT", "end a reply before this text; may be repeated", 0, 0},
         {"--stop-token", OPT_LIST, &q.stop_ids, "ID", "end a reply at this token; may be repeated", 0, 0},
-        {"--seconds", OPT_FLOAT, &q.seconds, "S", "start no token of a reply after S seconds", 0, 0},
+        {"--seconds", OPT_FLOAT, &q.seconds, "S", "stop a reply after S seconds", 0, 0},
         {"--on-full", OPT_CHOICE, &q.on_full, "drop|stop", "when the context is full: drop the oldest turns (default), or fail", 0, 0},
-        {"--session", OPT_STRING, &q.session, "FILE", "keep the conversation in FILE, and go on with the one that is there", 0, 0},
+        {"--session", OPT_STRING, &q.session, "FILE", "keep the conversation in FILE; continue the one it holds", 0, 0},
         {"--template|--chat-template-file", OPT_STRING, &q.template_path, "FILE|TEXT", "use this Jinja template instead of the model's own", 0, 0},
         {"--chatml", OPT_FLAG, &q.chatml, NULL, "use ChatML if the file has no template", 0, 0},
         {"--color|-co", OPT_SWITCH, &q.color, NULL, "bold prompt, dimmed reasoning (default: auto)", 0, 0},

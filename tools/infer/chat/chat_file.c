@@ -1,7 +1,7 @@
 /* chat_file.c: `infer chat --session FILE`: the conversation in FILE, a message a line, and in FILE.state what the model has
- * evaluated of it. A turn appends its messages and one record (infer_session_save_more); where the conversation changed otherwise,
- * FILE is written anew, and the state too unless some of it is still of use. Whatever of the state is missing is evaluated again,
- * so that FILE alone is enough. */
+ * evaluated of it. A turn appends its messages and one record (infer_session_save_more); after other changes FILE is
+ * rewritten, and so is the state unless a part of it is still valid. Missing state is evaluated again, so FILE alone is
+ * enough. */
 #include "../cli.h"
 
 #include <stdlib.h>
@@ -33,9 +33,10 @@ int chat_file_open(chat_file *f, const char *path, char **messages, size_t *n) {
         if (begins(*messages + line, i - line, ASSISTANT)) end = i + 1;
         line = i + 1;
     }
-    if (*n && !begins(*messages, *n, "{\"role\":\"")) return cli_fail("chat", "%s is no conversation of infer chat --session", path) == CLI_DONE;
+    if (*n && !begins(*messages, *n, "{\"role\":\"")) return cli_fail("chat", "%s is not a conversation saved by infer chat --session", path) == CLI_DONE;
     if (end < *n) {
-        fprintf(stderr, "infer chat: %s ends in the middle of a turn, which is left out: %lu bytes\n", path, (unsigned long)(*n - end));
+        fprintf(stderr, "infer chat: %s ends in the middle of a turn: its last %lu bytes are ignored\n", path, (unsigned
+        long)(*n - end));
         if (!platform_cut(path, end)) return cli_fail("chat", "cannot write %s", path) == CLI_DONE;
     }
     *n = end;
@@ -53,7 +54,7 @@ int chat_file_add(chat_file *f, const char *messages, size_t n) {
 
 int chat_file_replace(chat_file *f, const char *messages, size_t n) {
     const size_t length = strlen(f->path);
-    char *spare = cli_alloc("chat", length + 5, 1); /* the file is there as it was until the new one is whole */
+    char *spare = cli_alloc("chat", length + 5, 1); /* the old file stays until the new one is complete */
     FILE *file;
     int ok;
     if (spare == NULL) return 0;
@@ -87,11 +88,13 @@ int chat_file_load(chat_file *f, infer_session *session) {
     r = infer_session_load_more(session, &f->mark, read_bytes, file);
     fclose(file);
     if (r != INFER_OK) {
-        cli_fail("chat", "%s: %s (without this file the conversation is evaluated anew)", f->state, infer_session_error(session)->message);
+        cli_fail("chat", "%s: %s (delete this file to evaluate the conversation again)", f->state,
+        infer_session_error(session)->message);
         return 0;
     }
     if (f->mark.left == 0) return 1;
-    fprintf(stderr, "infer chat: %s ends in %lu bytes that are no whole record; they are left out\n", f->state, (unsigned long)f->mark.left);
+    fprintf(stderr, "infer chat: %s ends in %lu bytes that are not a whole record; they are ignored\n", f->state,
+    (unsigned long)f->mark.left);
     if (platform_cut(f->state, f->mark.bytes)) return 1;
     cli_fail("chat", "cannot write %s", f->state);
     return 0;

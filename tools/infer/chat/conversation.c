@@ -71,7 +71,7 @@ static void begin_turn(conversation *c) {
     c->turns[c->n++].start = c->json.n;
 }
 
-/* Is it the system that speaks? */
+/* Is it a system message? */
 static int of_system(const char *role) { return strcmp(role, "system") == 0 || strcmp(role, "developer") == 0; }
 
 void conversation_say(conversation *c, const char *text, size_t n) {

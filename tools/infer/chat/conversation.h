@@ -4,7 +4,7 @@
 
 #include "../cli.h"
 
-/* A turn is what the user says, and all that follows up to the next. */
+/* A turn: a user's message and everything up to the next one. */
 typedef struct turn {
     size_t start, reply; /* bytes of json before it, and before its last reply */
     int32_t messages;    /* without those of the system */
@@ -19,20 +19,20 @@ typedef struct conversation {
     size_t n, cap;
 } conversation;
 
-/* Empty but for the system message (NULL = none). */
+/* Empty except for the system message (NULL = none). */
 void conversation_begin(conversation *c, const char *system);
 void conversation_free(conversation *c);
 /* Another system message (NULL = none) before the same turns. */
 void conversation_set_system(conversation *c, const char *system);
-/* What the user says: a new turn. */
+/* A user's message: a new turn. */
 void conversation_say(conversation *c, const char *text, size_t n);
 /* The result of a call of the last reply. */
 void conversation_result(conversation *c, const infer_chat_call *call, const char *text, size_t n);
 void conversation_reply(conversation *c, const infer_chat_reply *r);
-/* Without the last turn, without its last reply; 0 = there is none. */
+/* Removes the last turn; removes its last reply; 0 = none. */
 int conversation_undo(conversation *c);
 int conversation_take_back(conversation *c);
-/* Without the oldest turns, as infer_chat leaves them out: so many messages. Returns how many turns they were. */
+/* Removes the oldest turns that infer_chat has dropped (a number of messages). Returns the number of turns. */
 int conversation_drop(conversation *c, int32_t messages);
 /* Bytes of json up to the last turn that has a reply. */
 size_t conversation_answered(const conversation *c);

@@ -1,8 +1,8 @@
 /* edit.c: a line of input with editing and history.
  *
- * What is shown is one function of the text, the cursor and the terminal's width: after every key the rows of the line
- * are laid out anew and drawn over the old ones. A text may have several lines, from a paste, Alt-Enter or a \ at the
- * end of a line. Without a terminal a line is read as it comes. */
+ * The display depends only on the text, the cursor and the terminal's width: after every key the rows of the line are
+ * laid out again and redrawn. A text may have several lines, from a paste, Alt-Enter or a \ at the end of a line.
+ * Without a terminal lines are read unprocessed. */
 #include "../cli.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static int columns_at(const cli_text *t, size_t i, size_t *len) {
     return c == '\t' ? 4 : c < 32 || c == 127 ? 1 : cli_char_width(c);
 }
 
-/* The next place of the cursor: behind a character, what combines with it, and what a joiner joins to it. */
+/* The next cursor position: after a character with its combining and joined characters. */
 static size_t step_right(const cli_text *t, size_t at) {
     size_t len;
     int joined = 0;
@@ -220,7 +220,7 @@ static void draw(cli_editor *e) {
     fflush(stdout);
 }
 
-/* The cursor behind the text, and then a new line. */
+/* Moves the cursor after the text and starts a new line. */
 static void leave(cli_editor *e, const char *mark) {
     e->at = e->text.n;
     draw(e);
@@ -231,7 +231,7 @@ static void leave(cli_editor *e, const char *mark) {
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Behind ESC [ or ESC O: numbers, semicolons, a letter or ~. */
+/* After ESC [ or ESC O: numbers, semicolons, a letter or ~. */
 static int read_sequence(void) {
     char s[16];
     int n = 0, c;
@@ -281,7 +281,7 @@ static int read_key(void) {
     return c == 27 ? read_escape() : c;
 }
 
-/* What is pasted, up to its end mark: line ends of any kind, no control characters. */
+/* Reads a paste up to its end mark: line ends of any kind, no control characters. */
 static void paste(cli_editor *e) {
     static const char END[] = "\x1b[201~";
     cli_text t;

@@ -38,7 +38,7 @@ void terminal_size(int *columns, int *rows) {
     *rows = ok ? info.srWindow.Bottom - info.srWindow.Top + 1 : 24;
 }
 
-/* The console gives UTF-16 units; what they make in UTF-8 waits here. */
+/* The console delivers UTF-16 units; their UTF-8 bytes are buffered here. */
 static unsigned char waiting[8];
 static int n_waiting;
 
@@ -94,7 +94,7 @@ static const int ENDS[] = {SIGTERM, SIGHUP};
 enum { N_ENDS = (int)(sizeof ENDS / sizeof ENDS[0]) };
 static struct sigaction before[N_ENDS];
 
-/* The program ends as it would have, and the terminal is as it was. */
+/* Restores the terminal, then ends the program as the signal would have. */
 static void on_end(int number) {
     static const char MARKS_OFF[] = "\x1b[0m\x1b[?2004l\r\n"; /* see edit_in_terminal */
     const int error = errno;

@@ -2,7 +2,7 @@
  * without a download. The same shape, type and seed give the same file everywhere.
  *
  * Matrices get values of mean 0 and standard deviation 1/sqrt(row length), so that activations neither vanish nor
- * explode; norm weights lie near 1. Tensors are written as they are made: a 5 GB file needs a megabyte of memory. */
+ * explode; norm weights are near 1. Tensors are written as they are made: a 5 GB file needs a megabyte of memory. */
 #include "gguf_write.h"
 #include "synth.h"
 
@@ -16,7 +16,7 @@ typedef struct writer {
     gguf_out out;
     const synth_shape *s;
     int type;
-    int announcing; /* tensors are gone through twice: announced, then written */
+    int announcing; /* two passes over the tensors: announced, then written */
     const char *empty; /* the first tensor without values */
     uint64_t seed, index, total;
     int progress;
@@ -86,7 +86,7 @@ static void tensor(writer *w, const synth_tensor *t, int64_t layer) {
         snprintf(full, sizeof full, "blk.%ld.%s", (long)layer, t->name);
     else
         snprintf(full, sizeof full, "%s", t->name);
-    if (dims[0] % synth_types[type].values != 0) type = T_F16; /* rows that no whole number of blocks fills */
+    if (dims[0] % synth_types[type].values != 0) type = T_F16; /* rows that are not whole blocks */
     for (i = 1; i < n_dims; i++) blocks *= dims[i];
     blocks *= dims[0] / synth_types[type].values;
     if (w->announcing)
@@ -116,7 +116,7 @@ static void all_tensors(writer *w) {
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* Piece number i behind the special and byte tokens: the printable ASCII characters and the word mark U+2581, then
+/* Piece number i after the special and byte tokens: the printable ASCII characters and the word mark U+2581, then
  * a..z strings of two letters and more, every other one with the mark in front. */
 static void piece(int64_t i, char *out) {
     const int64_t n_single = 95;

@@ -9,7 +9,7 @@
 /* ---- synth_shapes.c ---- */
 
 /* Keys and tensors are rows whose numbers are formulas of a shape's variables: "heads * head_dim", "kv_heads * (l % 4 = 3)". `l` is
- * the layer. Keys stand behind the architecture's name, but for tokenizer.*. Operators: + - * / (whole), % = < and brackets; a name that the shape lacks is 0. `when`: a row counts where
+ * the layer. Keys stand after the architecture's name, except for tokenizer.*. Operators: + - * / (whole), % = < and brackets; a name that the shape lacks is 0. `when`: a row counts where
  * this is not 0; NULL = always. */
 typedef struct synth_key {
     char type; /* u u32, f f32, b flag, s a text; U, F, B: an array with one for each layer; I: i32 array of these numbers */
@@ -28,7 +28,7 @@ enum {
     SYNTH_ROPE_FREQS
 };
 typedef struct synth_tensor {
-    const char *name; /* behind blk.N. in layers */
+    const char *name; /* after blk.N. in layers */
     int kind;
     const char *dims[4]; /* dims[0] is the length of a row; NULL = no more */
     const char *when;

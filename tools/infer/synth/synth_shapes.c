@@ -1,5 +1,5 @@
-/* synth_shapes.c: what `infer synth` can write: shapes of real models, and which keys and tensors an architecture has. To add
- * one: rows for what is new, a row in FAMILIES, one in SHAPES. */
+/* synth_shapes.c: the shapes of real models, and the keys and tensors of architectures, that `infer synth` can write.
+ * To add one: rows for what is new, a row in FAMILIES, one in SHAPES. */
 #include "../cli.h"
 #include "synth.h"
 

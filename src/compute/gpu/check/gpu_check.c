@@ -1,15 +1,16 @@
-/* gpu_check.c: the kernels of a device beside the CPU: each op on small inputs, the device's results compared with the
- * CPU's scalar ones.
+/* gpu_check.c: checking a device's kernels: each op runs on small inputs, and its results are compared with the CPU's
+ * scalar ones.
  *
  * Owns:  INFER__PROBES, a row per op and kind of program, and the inputs: pseudo-random and always the same, sizes that
  *        are no multiple of a group or tile.
- * How:   a case lies in one block of memory, laid out alike on the host and on the device: tensors and weights are
- *        offsets into it. It is filled, sent, both backends run the op, and the device's copy comes back. Results must
- *        be near the CPU's; every other byte must be what was sent, so that writes beside a result are seen.
+ * How:   a case is one block of memory with the same layout on the host and on the device: tensors and weights are
+ *        offsets into it. It is filled and uploaded, both backends run the op, and the device's copy is downloaded.
+ *        Results must be near the CPU's; every other byte must be unchanged, so that writes outside a result are
+ *        detected.
  * Limits: sums differ by a few roundings of the size of their terms (INFER__PROBE_ROUNDING, the tolerance of the
  *        tests); x as halves or BF16, on tensor cores, by the bits that such numbers lack. Where a norm comes before x
- *        is rounded to 8 bits, a last digit may choose the neighbour: then the mean squared error decides.
- * Rules: knows ops, storage types and programs, no models and no files. A device that hangs is not seen.
+ *        is rounded to 8 bits, a last digit may change the rounding: then the mean squared error decides.
+ * Rules: knows ops, storage types and programs, no models and no files. A hanging device is not detected.
  * Start: infer__gpu_check, then INFER__PROBES.
  */
 #include "../gpu.h"
@@ -40,7 +41,7 @@ typedef struct infer__prober {
     infer__pool *pool;
     infer__ctx side[2];   /* the CPU, the device */
     infer__buf at[2];     /* the case, on each */
-    uint8_t *got;         /* the device's, as it came back */
+    uint8_t *got;         /* the device's copy, downloaded */
     float *sizes, *line;  /* of the terms of each result; a row of a matrix */
     uint64_t used, room;  /* bytes of the case; of `at` */
     uint32_t random;
@@ -48,7 +49,7 @@ typedef struct infer__prober {
     int32_t source[2], end[INFER__PROBE_ROWS]; /* of a pass, where it has them */
     const infer__quant *type; /* of the program under test, for those of storage types */
     uint64_t passed[INFER__KERNEL_WORDS]; /* kernels that ran in cases that were ok, as bits */
-    /* of the running row: what it tells, and how near its limit the worst case came (1 = at the limit) */
+    /* of the running row: its result, and the worst case's error relative to its limit (1 = at the limit) */
     infer_kernel_check row;
     double nearness;
     char input[120], kernels[120], message[160];
@@ -56,10 +57,10 @@ typedef struct infer__prober {
     double error, limit, nmse, nmse_limit;
     int other_bits;       /* what should be the same is not */
     /* of all rows */
-    int32_t verdict;      /* of the first that was not ok, and what it says */
+    int32_t verdict;      /* of the first failure, with its message */
     char why[400];
-    int optional;         /* the row tells of a program that nobody has to have */
-    int over, stopped;    /* nothing more is to be checked; tell said so */
+    int optional;         /* the row's program is optional */
+    int over, stopped;    /* the check is over; tell asked to stop */
 } infer__prober;
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
@@ -75,7 +76,7 @@ static float infer__probe_random(infer__prober *k) { /* -1 .. 1 */
     return (float)(infer__probe_bits(k) >> 8) / 8388608.0f - 1.0f;
 }
 
-/* A case begins; 0 when there is none to run any more. */
+/* Begin a case; 0 when the check is over. */
 static int infer__probe_new(infer__prober *k) {
     k->used = 0;
     k->random = 0x2545f491u;
@@ -85,7 +86,7 @@ static int infer__probe_new(infer__prober *k) {
     return !k->over;
 }
 
-/* So many bytes of the case, at a multiple of 64. */
+/* Allocate bytes of the case, at a multiple of 64. */
 static uint64_t infer__probe_take(infer__prober *k, uint64_t bytes) {
     uint64_t first = (k->used + 63) / 64 * 64;
     INFER__ASSERT(first + bytes <= k->room);
@@ -170,7 +171,8 @@ static infer__weight infer__probe_vector(infer__prober *k, int32_t n) {
     return infer__probe_weight(k, infer__quant_find(0, NULL), 1, n);
 }
 
-/* Frequencies, 2 sets of half pairs: on the CPU and, in turns as sums of two floats, on the device. 0: no memory. */
+/* Frequencies, 2 sets of half pairs: on the CPU, and on the device in revolutions as sums of two floats. 0: no
+ * memory. */
 static int infer__probe_freq(infer__prober *k, int32_t half, float *host, infer__buf *cpu, infer__buf *gpu) {
     float turns[4 * INFER__PROBE_HALF];
     double angle = 1;
@@ -206,7 +208,7 @@ static void infer__probe_pass(infer__prober *k, int32_t n) {
     }
 }
 
-/* Everything is filled: the pass and the case go to the device. */
+/* Everything is filled: upload the pass and the case. */
 static void infer__probe_send(infer__prober *k) {
     infer__ctx *c = &k->side[1];
     c->pass = k->side[0].pass;
@@ -217,7 +219,7 @@ static void infer__probe_send(infer__prober *k) {
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* Both have run: the device's memory comes back. */
+/* Both have run: download the device's memory. */
 static void infer__probe_fetch(infer__prober *k) {
     infer__ctx *c = &k->side[1];
     memset(k->got, 0xff, (size_t)k->used);
@@ -225,7 +227,7 @@ static void infer__probe_fetch(infer__prober *k) {
     c->ops->sync(c);
 }
 
-/* An error, as a share of what is allowed; not a number: BAD. */
+/* An error relative to its limit; NaN: BAD. */
 static double infer__probe_share(double error, double limit) {
     if (!(error < INFER__PROBE_BAD)) return INFER__PROBE_BAD;
     return limit > 0 ? error / limit : 0;
@@ -251,7 +253,7 @@ static void infer__probe_numbers(infer__prober *k, const float *got, const float
     }
 }
 
-/* The rows of t are results; then they count as equal. */
+/* Compare the rows of t, which are results; then mark them as equal. */
 static void infer__probe_near(infer__prober *k, const infer__tensor *t, double size, const float *sizes, double limit,
                               double nmse_limit) {
     double sum = 0, norm = 0;
@@ -269,7 +271,7 @@ static void infer__probe_near(infer__prober *k, const infer__tensor *t, double s
     }
 }
 
-/* The rows of t are no results: the device need not have written them. */
+/* Ignore the rows of t: the device need not have written them. */
 static void infer__probe_ignore(infer__prober *k, const infer__tensor *t) {
     double error = k->error, limit = k->limit;
     infer__probe_near(k, t, 1, NULL, 1, 0);
@@ -287,7 +289,7 @@ static void infer__probe_names(const uint64_t *kernels, char *to, size_t cap) {
             n += infer__format(to + n, cap - n, n ? " %s" : "%s", INFER__KERNELS[i].name);
 }
 
-/* A case went wrong: the special programs among those of these kernels. */
+/* A case failed: note the special programs among those of its kernels. */
 static void infer__probe_blame(infer__prober *k, const uint64_t *kernels) {
     infer__gpu_blame *b = infer__gpu_blamed(k->gpu);
     int32_t i, j, kind, module;
@@ -301,8 +303,8 @@ static void infer__probe_blame(infer__prober *k, const uint64_t *kernels) {
     }
 }
 
-/* The case of the running row that came nearest to its limit is what the row tells: 1 when it is this one. After one
- * that went wrong, the kernels that no case had right so far are the suspects. */
+/* The row reports the case nearest to its limit: 1 when it is this one. After a failure the suspects are the kernels
+ * that have not passed in any case so far. */
 static int infer__probe_keep(infer__prober *k, int32_t verdict, double nearness, const char *input) {
     const uint64_t *ran = k->side[1].run->kernels;
     uint64_t fresh[INFER__KERNEL_WORDS], any = 0;
@@ -341,7 +343,7 @@ static void infer__probe_wrong(infer__prober *k) {
                       "differs from the CPU by a mean squared error of %.2g, %.2g is allowed", k->nmse, k->nmse_limit);
 }
 
-/* The end of a case: results have been compared. */
+/* End a case whose results have been compared. */
 static void infer__probe_end(infer__prober *k, const char *format, ...) INFER__PRINTF(2, 3);
 static void infer__probe_end(infer__prober *k, const char *format, ...) {
     infer__ctx *c = &k->side[1];
@@ -371,7 +373,7 @@ static void infer__probe_end(infer__prober *k, const char *format, ...) {
     infer__error_clear(&c->error);
 }
 
-/* Sizes of y = w x + 1, from sizes[0] on: what the rounding of a dot product is measured by. */
+/* Sizes of the terms of y = w x + 1, from sizes[0] on: the scale for rounding errors of a dot product. */
 static void infer__probe_dots(infer__prober *k, const infer__weight *w, int64_t first_row, int32_t rows,
                               const float *x, float *sizes) {
     int32_t r, i;

@@ -1,5 +1,5 @@
-/* gpu_check_attention.c: kernels of caches and attention beside the CPU's ops: what is stored, rotated, attended to;
- * lists of positions, and entries that are made of several. The table is in gpu_check_ops.c.
+/* gpu_check_attention.c: checks of cache and attention kernels: storing, rotation, attention; lists of positions, and
+ * compressed entries. The table is in gpu_check_ops.c.
  */
 #include "../gpu.h"
 
@@ -12,7 +12,7 @@ typedef struct infer__probe_cache {
     infer__kv_buf k[2], v[2]; /* on the CPU, on the device */
     infer__gpu_heads h;
     int32_t pages;
-    uint8_t *bytes; /* what came back, and the CPU's keys as rows */
+    uint8_t *bytes; /* the downloaded bytes, and the CPU's keys as rows */
 } infer__probe_cache;
 
 static int infer__probe_cache_alloc(infer__prober *k, infer__probe_cache *o) {
@@ -46,7 +46,7 @@ static void infer__probe_cache_free(infer__prober *k, infer__probe_cache *o) {
     infer__free(k->mem, o->bytes);
 }
 
-/* The device's cache against the CPU's, which has keys turned: the same bits. */
+/* The device's cache against the CPU's, whose keys are transposed: the same bits. */
 static void infer__probe_cache_same(infer__prober *k, infer__probe_cache *o) {
     infer__ctx *c = &k->side[1];
     uint64_t kb = o->k[0].buf.bytes, vb = o->v[0].buf.bytes, page = kb / (uint64_t)o->pages;
@@ -64,7 +64,7 @@ static void infer__probe_cache_same(infer__prober *k, infer__probe_cache *o) {
     if (infer__ok(c) && memcmp(o->bytes, o->v[0].buf.host, (size_t)vb) != 0) k->other_bits = 1;
 }
 
-/* n rows from position `first` on, of both sequences in turn (each 0), or of the first one. */
+/* n rows from position `first` on, of both sequences alternately, or of the first one. */
 static void infer__probe_places(infer__prober *k, int32_t n, int32_t first, int both) {
     int32_t i;
     infer__probe_pass(k, n);
@@ -74,8 +74,8 @@ static void infer__probe_places(infer__prober *k, int32_t n, int32_t first, int 
     }
 }
 
-/* Rows of keys and values into the cache; rope: rotated on the way, with queries, which come back; 2: behind norms of
- * heads. */
+/* Rows of keys and values into the cache; rope: rotated while stored, with queries, which are compared; 2: after norms
+ * of heads. */
 static void infer__probe_store(infer__prober *k, infer__probe_cache *o, int32_t n, int32_t first, int both, int rope) {
     const infer__gpu_heads *h = &o->h;
     float host[2 * INFER__PROBE_HALF];
@@ -206,7 +206,7 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
                      source ? " of a source" : a.around ? ", later ones too" : "", biased ? ", biases" : "");
 }
 
-/* A tile of neighbours: on tensor cores, where the device has them, in one part and in two; and as float. */
+/* A tile of adjacent rows: on tensor cores, if the device has them, in one part and in two; and as float. */
 static void infer__probe_tile(infer__prober *k, infer__probe_cache *o) {
     const int32_t n = INFER__MAX(o->h.dim_k, o->h.dim_v) > 128 ? 11 : 35, first = INFER__PROBE_LEN - n;
     infer__ctx *c = &k->side[1];
@@ -236,13 +236,13 @@ static void infer__probe_cached(infer__prober *k, const infer__gpu_heads *h, int
     infer__probe_cache_free(k, &o);
 }
 
-/* Attention: few rows in one part, in several, a tile of neighbours; then with rotated keys. */
+/* Attention: few rows in one part, in several, a tile of adjacent rows; then with rotated keys. */
 static void infer__probe_heads(infer__prober *k, infer__probe_cache *o) {
     infer__probe_attend(k, o, 3, 20, 1, 0);
     infer__probe_attend(k, o, 3, INFER__PROBE_LEN - 2, 1, 0);
     infer__probe_tile(k, o);
     if (o->h.rope == INFER__ROPE_NONE) return;
-    infer__probe_store(k, o, 4, 30, 1, 1); /* a last digit of a key may round to the neighbour */
+    infer__probe_store(k, o, 4, 30, 1, 1); /* a key may be rounded differently in the last digit */
     infer__probe_attend(k, o, 3, INFER__PROBE_LEN - 2, 1, 1e-4);
     if (!(k->uses->norms >> INFER__NORM_RMS & 1)) return;
     infer__probe_store(k, o, 4, 20, 1, 2);
@@ -288,7 +288,7 @@ static void infer__probe_index(infer__prober *k, infer__probe_cache *o, int bloc
     infer__probe_end(k, "3 rows, %d of %d positions", (int)(a.top * a.block), (int)INFER__PROBE_LEN);
 }
 
-/* Attention to lists, in two sets. They are made here: those of a wrong kernel could be anything. */
+/* Attention to lists, in two sets. The lists are made here, since those of a wrong kernel could be anything. */
 static void infer__probe_listed(infer__prober *k, infer__probe_cache *o) {
     const infer__gpu_heads *h = &o->h;
     infer__attention_args a;
@@ -337,8 +337,8 @@ static void infer__probe_lists(infer__prober *k) {
     infer__probe_cached(k, &two, 1, infer__probe_listed);
 }
 
-/* Entries of 4 positions that overlap; of 16 whose mean it is. What they are made of is stored before. Cached in few
- * bits a value may round to the neighbour. */
+/* Entries of 4 positions that overlap; of 16 whose mean it is. Their inputs are stored before. In a cache of few bits a
+ * value may be rounded differently. */
 static void infer__probe_entries_case(infer__prober *k, infer__probe_cache *o, int mean) {
     enum { N = 64, COLS = 4 * 40 + 3 };
     const int32_t every = mean ? 16 : 4, dim = o->h.dim_k;

@@ -1,11 +1,11 @@
-/* gpu_check_moe.c: kernels of experts beside the CPU's ops: the router's choice, biases. Products are with the others,
+/* gpu_check_moe.c: checks of expert kernels: the router's choice, biases. Products are with the others,
  * in gpu_check_ops.c, which has the table.
  */
 #include "../gpu.h"
 
 #ifndef INFER_NO_GPU
 
-/* Every score with and without what else a router may have. */
+/* Every score function, with and without a router's other options. */
 static void infer__probe_route(infer__prober *k) {
     static const struct { int8_t score, bias, groups, normalise; } cases[] = {
         {INFER__SCORE_SOFTMAX, 0, 0, 0},      {INFER__SCORE_SOFTMAX, 0, 0, 1}, {INFER__SCORE_SIGMOID, 1, 0, 1},

@@ -1,8 +1,8 @@
-/* gpu_check_ops.c: what is checked of a device: cases of every op, with sizes that are no multiple of a group or tile.
+/* gpu_check_ops.c: the table of device checks: cases of every op, with sizes that are not multiples of a group or tile.
  *
  * Owns:  INFER__PROBES, a row per op and kind of program; infer__gpu_check, which runs them.
- * Rules: a case is made, sent, run on both, fetched and compared (gpu_check.c). An op, or another way of doing one,
- *        needs a case here: tests/test_gpu_check.c finds the kernels of kernels/kernels.def that no case launches.
+ * Rules: a case is made, sent, run on both, fetched and compared (gpu_check.c). Every op and every variant of one needs
+ *        a case here: tests/test_gpu_check.c finds the kernels of kernels/kernels.def that no case launches.
  * Start: INFER__PROBES.
  */
 #include "../gpu.h"
@@ -244,7 +244,7 @@ static int32_t infer__probe_cols(const infer__prober *k, int32_t units) {
     return INFER__MIN(units, INFER__PROBE_COLS / k->type->values) * k->type->values;
 }
 
-/* What x loses in a product on the device: nothing, or as halves (1) or BF16 (2). */
+/* Precision of x in a product on the device: full, or as halves (1) or BF16 (2). */
 static int infer__probe_halves(const infer__prober *k, const infer__weight *w, int32_t n, int32_t rows_of_x) {
     const infer__ctx *c = &k->side[1];
     const int few =
@@ -253,7 +253,7 @@ static int infer__probe_halves(const infer__prober *k, const infer__weight *w, i
     return w->type->id == INFER__GPU_BF16 ? 2 : 1;
 }
 
-/* The CPU rounds x to 8 bits where the device does, and nowhere else. */
+/* Make the CPU quantise x to 8 bits exactly where the device does. */
 static void infer__probe_as(infer__prober *k, const infer__weight *w, int32_t n, int32_t rows_of_x) {
     k->side[0].exact = n > INFER__GPU_FEW || w->type->values == 1 || !infer__gpu_dots(&k->side[1], w, rows_of_x);
 }
@@ -363,7 +363,7 @@ static void infer__probe_product_case(infer__prober *k, const infer__probe_produ
     act.kind = kind;
     add.scale = 0.75f;
     if (p->norm) a.norm = &norm;
-    a.keep = p->n == 1 && p->add; /* what the norm gives is wanted, too */
+    a.keep = p->n == 1 && p->add; /* the norm's result is needed, too */
     if (p->act) a.act = &act;
     if (p->add) a.add = &add;
     infer__probe_pass(k, 1);
@@ -384,7 +384,7 @@ static void infer__probe_product_case(infer__prober *k, const infer__probe_produ
         infer__matmul(&k->side[g], &a);
     }
     infer__probe_fetch(k);
-    fused = p->norm && !k->side[0].exact; /* a last digit of the norm may round to the neighbour */
+    fused = p->norm && !k->side[0].exact; /* a last digit of the norm may change the rounding */
     result = p->add ? &to : y;
     for (j = 0; j < (p->act || p->add ? 1 : p->n_w); j++) {
         infer__probe_product_sizes(k, p, w, &x, j, kind);
@@ -404,7 +404,7 @@ static void infer__probe_few(infer__prober *k) {
     for (i = 0; i < INFER__COUNT(INFER__PROBE_FEW); i++) infer__probe_product_case(k, &INFER__PROBE_FEW[i]);
 }
 
-/* Tiles of tensor cores are chosen by the size of the product: here by the case. */
+/* The tile size of tensor cores follows from the product's size: here the case sets it. */
 static void infer__probe_many(infer__prober *k) {
     uint64_t wide = k->side[1].run->mma_wide;
     size_t i;
@@ -530,7 +530,7 @@ static const struct infer__probe_op {
     {"entries", INFER__MODULE_KV, INFER__USE_LISTS, 0, infer__probe_entries},
 };
 
-/* A row is over: tell it. The first that is not ok is what the whole check says. */
+/* Report a finished row. The first failure is the result of the whole check. */
 static void infer__probe_tell(infer__prober *k, const char *program, const char *check) {
     k->row.program = program;
     k->row.check = check;
@@ -655,7 +655,7 @@ static void infer__probe_close(infer__prober *k) {
         if (k->side[g].ops) k->side[g].ops->finish(&k->side[g]);
 }
 
-/* A program that is not there; optional: a special one, without which the generic one runs. */
+/* Report a program that was not built; optional: a special one, replaced by the generic one. */
 static void infer__probe_not_built(infer__prober *k, int32_t module, int optional, const char *why) {
     infer__probe_clear(k);
     k->row.verdict = INFER_KERNEL_NOT_BUILT;

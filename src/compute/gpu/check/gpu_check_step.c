@@ -1,5 +1,5 @@
-/* gpu_check_step.c: kernels of recurrent layers beside the CPU's ops: convolutions, state spaces, delta rules; and of
- * several streams. The table is in gpu_check_ops.c.
+/* gpu_check_step.c: checks of the kernels of recurrent layers (convolutions, state spaces, delta rules) and of several
+ * streams. The table is in gpu_check_ops.c.
  */
 #include "../gpu.h"
 
@@ -187,7 +187,7 @@ static void infer__probe_delta(infer__prober *k) {
     }
 }
 
-/* With decays of keys, with a bound and without; lightning attention, whose q, k and v of a head lie together. */
+/* With decays of keys, with a bound and without; lightning attention, whose q, k and v of a head are adjacent. */
 static void infer__probe_keys(infer__prober *k) {
     static const struct { int32_t heads, dim, state, kind; float bound; } cases[] = {
         {2, 33, 130, INFER__DELTA_KEYS, 0}, {3, 16, 13, INFER__DELTA_KEYS, -5}, {2, 20, 20, INFER__DELTA_PLAIN, 0}};
@@ -242,7 +242,7 @@ static void infer__probe_keys(infer__prober *k) {
 static void infer__probe_wkv(infer__prober *k) {
     static const struct { int32_t kind, heads, kv_heads, dim, mix; } cases[] = {
         {INFER__WKV_6, 2, 2, 32, 0}, {INFER__WKV_GATED, 4, 2, 16, 0}, {INFER__WKV_7, 2, 2, 64, 0},
-        {INFER__WKV_7, 2, 1, 48, 1}}; /* whole lanes: the others of a state are of no account */
+        {INFER__WKV_7, 2, 1, 48, 1}}; /* whole lanes: the rest of a state is undefined */
     infer__tensor state, kv, x, y, bonus;
     infer__weight u, k_k, k_a;
     infer__wkv_args a;

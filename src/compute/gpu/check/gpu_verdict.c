@@ -1,10 +1,10 @@
-/* gpu_verdict.c: whether a device is taken: what the check of its kernels said, now or before.
+/* gpu_verdict.c: is a device usable? The result of checking its kernels, now or cached.
  *
  * Owns:  the verdicts in the caller's cache of compiled programs: a key and a record of fixed size.
- * Rules: a verdict is of a device, its driver, this version and these kernels on these inputs; whatever of that changes
- *        makes another key. Kept are "ok" and results that differ, which come again; not a launch that failed, which
- *        need not. A record whose mark, hash or text is not what was written counts as none. The hash finds damage,
- *        not malice: who writes the cache is trusted, as with programs.
+ * Rules: a verdict applies to a device, its driver, this version and these kernels on these inputs; a change in any of
+ *        them gives another key. "ok" and differing results are cached, since they are reproducible; failed launches
+ *        are not. A record with a wrong mark, hash or text is ignored. The hash detects damage, not malice: writers of
+ *        the cache are trusted, as with programs.
  * Start: infer__gpu_judge.
  */
 #include "../gpu.h"
@@ -15,7 +15,7 @@ enum { INFER__VERDICT_TEXT = 304, INFER__VERDICT_BITS = (INFER__MODULE_COUNT + 7
 typedef struct infer__verdict {
     uint8_t head[INFER__GPU_CACHE_HEAD];   /* mark, hash of key and the rest */
     uint8_t verdict;                       /* INFER_KERNEL_OK or DIFFERS */
-    uint8_t dropped[INFER__VERDICT_BITS];  /* special programs that it is without, as bits by module */
+    uint8_t dropped[INFER__VERDICT_BITS];  /* dropped special programs, as bits by module */
     char text[INFER__VERDICT_TEXT];        /* what differs; zero-terminated, zeros to its end */
 } infer__verdict;
 
@@ -27,7 +27,8 @@ static uint64_t infer__verdict_key(infer__gpu *g, const infer__gpu_uses *u, char
     uint32_t version = INFER_VERSION;
     char system[256];
     int32_t i;
-    infer__system_version(system, sizeof system); /* drivers come with some systems, and tell no version */
+    infer__system_version(system, sizeof system); /* on some systems the driver is part of the system and reports no
+                                                   * version */
     hash = infer__hash_text(hash, system);
     hash = infer__fnv(hash, &identity, sizeof identity);
     hash = infer__fnv(hash, &version, sizeof version);
@@ -49,7 +50,7 @@ static void infer__verdict_head(const infer__verdict *v, uint64_t key_hash, uint
     for (i = 0; i < 8; i++) head[8 + i] = (uint8_t)(h >> (8 * i));
 }
 
-/* 1: *v is what was kept. */
+/* 1: *v is the cached record. */
 static int infer__verdict_get(const infer_cache *cache, const char *key, uint64_t key_hash, infer__verdict *v) {
     uint8_t head[INFER__GPU_CACHE_HEAD];
     memset(v, 0, sizeof *v);
@@ -110,10 +111,10 @@ static infer_result infer__gpu_judge(infer__gpu *g, const infer__gpu_uses *u, in
         infer__error_clear(&why);
         r = infer__gpu_check(g, u, mem, NULL, NULL, &verdict, &why);
         if (r && verdict == INFER_KERNEL_OK)
-            return infer__error(err, r, "%s", why.message); /* it could not be checked */
+            return infer__error(err, r, "%s", why.message); /* the check itself failed */
         failed |= verdict == INFER_KERNEL_FAILED;
     } while (verdict != INFER_KERNEL_OK && infer__verdict_drop(g, &v, why.message));
-    /* a special program that was not built is none that has been checked: it may be there next time */
+    /* a special program that was not built has not been checked: it may be available next time */
     if (!failed && (verdict != INFER_KERNEL_OK || !infer__gpu_lacks_any(g)))
         infer__verdict_put(cache, key, key_hash, &v, verdict, why.message);
     if (r) return infer__error(err, r, "%s: %s", infer__gpu_name(g), why.message);
