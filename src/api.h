@@ -293,6 +293,11 @@ infer_model_memory and infer_model_memory_path report, before anything is alloca
 their sum; model_params.allocator routes every allocation to your functions. Nothing is allocated during an eval, except
 for results when a step keeps more rows than any before it.
 
+infer_memory.peak is the most that the allocator is asked for at one time: by opening, a context and a session with all
+of its cells, whose evals keep one row of results. With every layer on the CPU, and weights that stay where they are (a
+mapped file, a buffer), it is exact to the byte, as cache + scratch is for what is held from then on. Calls that take
+texts, samplers, and infer_generate allocate a little more while they run. docs/embedded.md shows a loop that does not.
+
 infer_model_offload frees the memory of the weights, on the host and on GPUs, while the model stays open;
 infer_model_reload reads them again. Sessions on the CPU survive that; sessions with layers on a GPU must be saved
 before and loaded afterwards.
