@@ -518,7 +518,7 @@ BOARDS = (
     ("Cortex-M4", ["arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "--specs=nano.specs"], "cortex_m.ld",
      ["qemu-system-arm", "-M", "mps2-an386"] + SEMIHOSTING + ["-kernel", "%s"]),
     ("RISC-V 32", ["riscv64-unknown-elf-gcc", "-march=rv32imafc", "-mabi=ilp32f", "--specs=picolibc.specs"], "riscv32.ld",
-     ["qemu-system-riscv32", "-M", "virt", "-bios", "none"] + SEMIHOSTING + ["-device", "loader,file=%s,cpu-num=0"]),
+     ["qemu-system-riscv32", "-M", "virt", "-bios", "none"] + SEMIHOSTING + ["-kernel", "%s"]),
 )
 FLASH_STORIES = ((MODEL, "Once upon a time, there was a little girl named Lily. She loved"),
                  ("tests/data/models/TinyStories-656K.Q8_0.gguf", "Once upon a time, a little girl named Lily lived in a small house."))

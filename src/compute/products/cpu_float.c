@@ -39,7 +39,7 @@ static const infer__float_tiled *infer__float_tiled_for(const infer__ctx *c, int
 }
 
 /* 1 when products with w run here and not by the definition; `prepared`: on the output of infer__float_prepare. */
-static int infer__float_usable(const infer__ctx *c, const infer__weight *w, int *prepared) {
+static int infer__float_usable(const infer__ctx *c, const infer__weight *w, int32_t *prepared) {
     int kind = infer__float_kind(w->type);
     *prepared = kind == INFER__FLOAT_BF16 || infer__float_tiled_for(c, kind) != NULL;
     return !c->exact && kind >= 0;
