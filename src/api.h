@@ -329,6 +329,11 @@ infer_model_memory and infer_model_memory_path report, before anything is alloca
 their sum; model_params.allocator routes every allocation to your functions. Nothing is allocated during an eval, except
 for results when a step keeps more rows than any before it.
 
+infer_memory.peak is the most that the allocator is asked for at one time: by opening, a context and a session with all
+of its cells, whose evals keep one row of results. With every layer on the CPU, and weights that stay where they are (a
+mapped file, a buffer), it is exact to the byte, as cache + scratch is for what is held from then on. Calls that take
+texts, samplers, and infer_generate allocate a little more while they run. docs/embedded.md shows a loop that does not.
+
 infer_model_offload frees the memory of the weights, on the host and on GPUs, while the model stays open;
 infer_model_reload reads them again. Sessions on the CPU survive that; sessions with layers on a GPU must be saved
 before and loaded afterwards.
@@ -509,6 +514,12 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_STDIO            no opening by path: memory and callbacks only
     INFER_NO_MMAP             files are read, not mapped
     INFER_NO_THREADS          the library creates no threads of its own
+    INFER_NO_MALLOC           no malloc: model_params.allocator (and that of other params) must be given. A sampler, a
+                              grammar or a JSON value without a model has none, and reports MEMORY
+    INFER_SECONDS             a function of yours, double name(void), declared before infer.h: monotonic seconds in
+                              place
+                              of the system's clock. One that returns 0 is no clock: slices have no end but with budget
+                              0, and limits of seconds never come
     INFER_NO_SIMD             plain C kernels only
     INFER_NO_AVX512           no AVX-512 and no AMX kernels
     INFER_NO_AVX2             no AVX2 kernels either: SSE4.1 and plain C remain

@@ -274,6 +274,8 @@ typedef struct infer_memory {
     int32_t layers;   /* layers of the model, on the CPU and on GPUs */
     int32_t n_devices;
     infer_device_memory devices[INFER_MAX_DEVICES]; /* n_devices of them, in the order of their layers */
+    uint64_t peak; /* the most that the allocator is asked for at one time, by opening, a context and one session of all
+                    * its cells: see section 11 */
     uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_memory;
 

@@ -483,6 +483,8 @@ def group_cross(t):
     groups = [lambda t, s=s: system(t, *s) for s in systems if os.environ.get("ONLY", s[0]) == s[0]]
     groups += [lambda t: t.step("compile for other systems", [PY, "tests/compile/run.py", "--cross"])] * ("ONLY" not in os.environ)
     groups += [amx_twin] * (os.environ.get("ONLY", "AMX") == "AMX")
+    groups += [lambda t, b=b: embedded(t, *b) for b in BOARDS if os.environ.get("ONLY", b[0]) == b[0]]
+    groups += [web_page] * (os.environ.get("ONLY", "page") == "page")
     groups += [lambda t, c=c: arithmetic_elsewhere(t, *c) for c in CPUS if os.environ.get("ONLY", c[0]) == c[0]]
     together(t, *groups)
 
@@ -518,6 +520,51 @@ def arithmetic_elsewhere(t, name, cc, runs):
             first = run is runs[0][1]
             but = {} if DEEP else {"CHECK_WITHOUT": "attention_levels" if first else "attention,float_levels"}
             t.step("arithmetic on %s, %s" % (name, cpu), run + [exe], env=dict(but, CHECK_EMULATED="1"))
+
+
+# examples/embedded: name, compiler and flags, the linker's script, QEMU with the program in place of %s
+SEMIHOSTING = ["-nographic", "-semihosting-config", "enable=on,target=native"]
+BOARDS = (
+    ("Cortex-M4", ["arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "--specs=nano.specs"], "cortex_m.ld",
+     ["qemu-system-arm", "-M", "mps2-an386"] + SEMIHOSTING + ["-kernel", "%s"]),
+    ("RISC-V 32", ["riscv64-unknown-elf-gcc", "-march=rv32imafc", "-mabi=ilp32f", "--specs=picolibc.specs"], "riscv32.ld",
+     ["qemu-system-riscv32", "-M", "virt", "-bios", "none"] + SEMIHOSTING + ["-kernel", "%s"]),
+)
+FLASH_STORIES = ((MODEL, "Once upon a time, there was a little girl named Lily. She loved"),
+                 ("tests/data/models/TinyStories-656K.Q8_0.gguf", "Once upon a time, a little girl named Lily lived in a small house."))
+SAYS = 'out=$("$@" 2>&1); status=$?; printf "%s\\n" "$out"; case $out in "$0"*) exit $status ;; esac; echo "that is not the story"; exit 1'
+
+
+def embedded(t, name, cc, script, qemu):
+    """Stories on boards without an operating system, from flash, in an array: the program fails when memory is not what was predicted."""
+    missing = [x for x in (cc[0], qemu[0]) if not shutil.which(x)]
+    if missing:
+        t.skip("stories on " + name, "%s is not installed" % " and ".join(missing))
+        return
+    here, exe = "examples/embedded/", "build/embedded-" + script[:-3]
+    flags = cc + ["-std=gnu99", "-Os", "-Wall", "-Wextra", "-Werror", "-ffunction-sections", "-fdata-sections"]
+    if not t.step("compile a story for " + name, flags + ["-c", here + "story.c", "-o", exe + ".o"]):
+        return
+    for model, begins in FLASH_STORIES:
+        if t.step("link it with %s for %s" % (os.path.basename(model), name),
+                  flags + ['-DMODEL="%s"' % model, exe + ".o", here + "board.c", here + "model.S", "-nostartfiles", "-Wl,--gc-sections", "-L" + here,
+                           "-T" + script, "-o", exe + ".elf", "-lm"]):
+            t.step("%s on %s" % (os.path.basename(model), name),
+                   ["timeout", "120", "sh", "-c", SAYS, begins[len("Once upon a time"):]] + [x.replace("%s", exe + ".elf") for x in qemu])
+
+
+def web_page(t):
+    """examples/wasm in Chromium without a window."""
+    chromium = next((c for c in ("chromium-headless-shell", "chromium", "google-chrome", "chrome") if shutil.which(c)), None)
+    missing = [x for x in ("clang-19", "wasm-ld-19") if not shutil.which(x)] + ["chromium"] * (not chromium)
+    if missing:
+        t.skip("the page of examples/wasm", "%s is not installed" % " and ".join(missing))
+        return
+    os.makedirs("build/wasm", exist_ok=True)
+    shutil.copy("examples/wasm/index.html", "build/wasm")
+    if t.step("compile examples/wasm", ["clang-19", "--target=wasm32-wasi", "-mexec-model=reactor", "-msimd128", "-O2", "-Wall", "-Wextra", "-Werror",
+                                        "examples/wasm/story.c", "-o", "build/wasm/story.wasm"]):
+        t.step("the page of examples/wasm", [PY, "tests/wasm_page.py", "build/wasm", chromium])
 
 
 def amx_twin(t):

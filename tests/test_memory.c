@@ -188,8 +188,56 @@ static void test_memory_run(void) {
     remove(path);
 }
 
+/* What the allocator is asked for is what was predicted, to the byte: with every kind of layers, many threads or none, each type of cache. */
+static void test_memory_exact(void) {
+    static const struct { int32_t threads, batch, cells, kv; } cases[] = {
+        {1, 1, 16, INFER_KV_DEFAULT}, {3, 8, 60, INFER_KV_Q8_0}, {2, 300, 33, INFER_KV_F32}};
+    size_t i, k, opened = 0;
+    if (INFER__BIG_ENDIAN) SKIP("cpu: big-endian: weights are copied, the counts below are for mapped ones");
+    for (i = 0; i < INFER__COUNT(ARCH_FILES) * INFER__COUNT(cases); i += (size_t)check_every(8)) {
+        infer_model_params mp;
+        infer_session_params p;
+        infer_memory want;
+        infer_model *m = NULL;
+        infer_session *s = NULL;
+        infer_error e;
+        char name[160];
+        k = i % INFER__COUNT(cases);
+        snprintf(name, sizeof name, "archs/%s.gguf", ARCH_FILES[i / INFER__COUNT(cases)]);
+        check_detail = name;
+        memset(&mp, 0, sizeof mp);
+        memset(&p, 0, sizeof p);
+        memory_live = memory_peak = 0;
+        mp.backend = INFER_CPU;
+        mp.allocator.alloc = memory_alloc;
+        mp.allocator.free = memory_free;
+        p.context = p.own.cells = cases[k].cells;
+        p.own.threads = cases[k].threads;
+        p.own.batch = cases[k].batch;
+        p.own.kv_type = cases[k].kv;
+        if (infer_model_open(&m, check_data(name), &mp, &e) != INFER_OK) continue; /* the file is not here */
+        opened++;
+        if (infer_model_memory(m, &p.own, &want, &e) == INFER_OK) { /* a type of cache may not be for these heads */
+            CHECK(memory_peak <= want.peak);
+            CHECK(infer_session_create(&s, m, &p, &e) == INFER_OK);
+            CHECK(memory_live == want.cache + want.scratch);
+            if (s && !m->hp.encoder && !m->hp.n_enc && !m->hp.not_causal) {
+                infer_token ids[16];
+                cache_ids(ids, 16, 3, 30);
+                CHECK(infer_session_eval(s, ids, 15) == INFER_OK && infer_session_eval(s, ids, 1) == INFER_OK);
+                CHECK(infer_session_logits(s, 0) != NULL);
+                CHECK(memory_peak == want.peak);
+            }
+            infer_session_destroy(s);
+        }
+        CHECK(infer_model_close(m) == INFER_OK && memory_live == 0);
+    }
+    CHECK(opened > INFER__COUNT(ARCH_FILES) / 10);
+}
+
 static void suite_memory(void) {
     RUN(test_memory_huge);
+    RUN(test_memory_exact);
     RUN(test_memory_big_files);
     RUN(test_memory_run);
 }

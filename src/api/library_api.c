@@ -52,6 +52,9 @@ static const char infer__build_without[] = ""
 #ifdef INFER_NO_THREADS
     " no-threads"
 #endif
+#ifdef INFER_NO_MALLOC
+    " no-malloc"
+#endif
 #ifdef INFER_NO_SIMD
     " no-simd"
 #endif

@@ -66,6 +66,10 @@ static infer_result infer__model_start(infer_model **out, const infer_model_para
     memset(&p, 0, sizeof p);
     if (params) p = *params;
     if ((r = infer__model_check_params(&p, err)) != INFER_OK) return r;
+#if defined(INFER_NO_MALLOC)
+    if (!p.allocator.alloc)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "model_params.allocator is needed: built with INFER_NO_MALLOC");
+#endif
     infer__mem_init(&mem, &p.allocator, p.max_memory);
     m = (infer_model *)infer__calloc(&mem, 1, sizeof *m);
     if (!m) return infer__error(err, INFER_ERR_MEMORY, "no memory for a model");

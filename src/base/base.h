@@ -309,6 +309,8 @@ typedef struct infer__mem {
     infer_allocator a; /* resolved: never NULL functions */
     uint64_t limit;    /* 0 = none */
     infer__atomic used; /* bytes allocated, plus what infer__mem_reserve counted */
+    infer__atomic held; /* bytes that the allocator gave: those allocated, with headers and padding; */
+    infer__atomic peak; /* and the most at one time */
 } infer__mem;
 
 static void infer__mem_init(infer__mem *m, const infer_allocator *a, uint64_t limit);
@@ -320,6 +322,8 @@ static void *infer__calloc(infer__mem *m, uint64_t n, uint64_t size);
 static void *infer__realloc(infer__mem *m, void *p, uint64_t n, uint64_t size);
 /* NULL is accepted; the size is remembered with the block. */
 static void infer__free(infer__mem *m, void *p);
+/* Bytes that the allocator is asked for by infer__alloc(m, size); 0 for 0. */
+static uint64_t infer__block_bytes(uint64_t size);
 /* Count n bytes that are not allocated here (mapped files) against the limit: 1, or 0 when it would be passed. */
 static int infer__mem_reserve(infer__mem *m, uint64_t n);
 static void infer__mem_release(infer__mem *m, uint64_t n);
@@ -509,6 +513,8 @@ typedef void (*infer__task_fn)(void *arg, int task, int worker);
  * Starting fewer threads than asked is not an error (the pool runs with those it has). */
 static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int threads, const infer__placing *placing,
                                        infer_parallel_fn host, void *host_user, infer_error *err);
+/* Bytes that one of so many threads takes of the allocator. */
+static uint64_t infer__pool_bytes(int threads, infer_parallel_fn host);
 static void infer__pool_destroy(infer__pool *p);
 static int infer__pool_threads(const infer__pool *p);
 /* 1 in a child of fork(), which has no worker threads. */

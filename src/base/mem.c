@@ -3,13 +3,15 @@
  * Owns:  every allocation of the library. A block remembers its size in a header before it, so that freeing needs
  *        no size and the user's free gets the one that its alloc got.
  * May not know: what is stored.
- * Invariants: `used` is the sum of the sizes asked for (headers and padding, under 200 bytes a block, are not counted,
- *        nor the addresses before a huge page, where there is no memory),
- *        plus what infer__mem_reserve added; it is 0 when everything was freed. Blocks are aligned to INFER__ALIGN even
- *        when the user's allocator ignores its align argument.
+ * Invariants: `used` is the sum of the sizes asked for (headers and padding, under 200 bytes a block, are not counted),
+ *        plus what infer__mem_reserve added; `held` is what the allocator was asked for, headers and padding included
+ *        (but not the addresses before a huge page, where there is no memory). Both are 0 when everything was freed.
+ *        Blocks are aligned to INFER__ALIGN even when the user's allocator ignores its align argument.
  */
 #include "base.h"
-#include <stdlib.h>
+#if !defined(INFER_NO_MALLOC)
+#  include <stdlib.h>
+#endif
 
 /* Larger blocks begin at a huge page where the system has such: 512 rows of activations are on as many pages of 4 KiB,
  * more than its TLB holds (a prompt of a 1B model: 1.2 times as fast). */
@@ -21,16 +23,24 @@ typedef struct infer__block {
     void *raw;         /* what it returned */
 } infer__block;
 
+#if defined(INFER_NO_MALLOC)
+static void *infer__heap_alloc(size_t size, int zero) { (void)size; (void)zero; return NULL; }
+static void infer__heap_free(void *p) { (void)p; }
+#else
+static void *infer__heap_alloc(size_t size, int zero) { return zero ? calloc(1, size) : malloc(size); }
+static void infer__heap_free(void *p) { free(p); }
+#endif
+
 static void *infer__default_alloc(void *user, size_t size, size_t align) {
     (void)user;
     (void)align; /* infer__block_new aligns */
-    return malloc(size);
+    return infer__heap_alloc(size, 0);
 }
 
 static void infer__default_free(void *user, void *p, size_t size) {
     (void)user;
     (void)size;
-    free(p);
+    infer__heap_free(p);
 }
 
 static void infer__mem_init(infer__mem *m, const infer_allocator *a, uint64_t limit) {
@@ -61,6 +71,10 @@ static infer__block *infer__block_of(void *p) {
     return (infer__block *)(void *)((char *)p - sizeof(infer__block));
 }
 
+static uint64_t infer__block_bytes(uint64_t size) {
+    return size ? size + sizeof(infer__block) + INFER__ALIGN : 0;
+}
+
 static void *infer__block_new(infer__mem *m, uint64_t size, int zero) {
     uint64_t raw_size;
     infer__block *b;
@@ -72,11 +86,13 @@ static void *infer__block_new(infer__mem *m, uint64_t size, int zero) {
     if (size == 0 || !infer__add_ok(size, sizeof(infer__block) + align, &raw_size) || raw_size > SIZE_MAX / 2)
         return NULL;
     if (!infer__mem_reserve(m, size)) return NULL;
-    raw = own_zero ? calloc(1, (size_t)raw_size) : m->a.alloc(m->a.user, (size_t)raw_size, INFER__ALIGN);
+    raw = own_zero ? infer__heap_alloc((size_t)raw_size, 1) : m->a.alloc(m->a.user, (size_t)raw_size, INFER__ALIGN);
     if (!raw) {
         infer__mem_release(m, size);
         return NULL;
     }
+    infer__atomic_raise(&m->peak, infer__atomic_add(&m->held, (int64_t)infer__block_bytes(size)) +
+                                      (int64_t)infer__block_bytes(size));
     p = (char *)raw + sizeof(infer__block);
     p += (align - (uintptr_t)p % align) % align;
     if (align > INFER__ALIGN) infer__os_huge_pages(p, (size_t)size);
@@ -104,6 +120,7 @@ static void infer__free(infer__mem *m, void *p) {
     b = infer__block_of(p);
     size = b->size;
     m->a.free(m->a.user, b->raw, (size_t)b->raw_size);
+    infer__atomic_add(&m->held, -(int64_t)infer__block_bytes(size));
     infer__mem_release(m, size);
 }
 
@@ -129,12 +146,13 @@ typedef union infer__arena_head {
     char pad[16]; /* what follows is aligned to 16 */
 } infer__arena_head;
 
-/* Begin a block with room for n bytes; blocks double up to 1 MiB. */
-static int infer__arena_grow(infer__arena *a, size_t n) {
-    size_t cap = a->cap < 2048 ? 4096 : a->cap < ((size_t)1 << 19) ? a->cap * 2 : (size_t)1 << 20;
-    infer__arena_head *h;
-    if (cap < n) cap = n;
-    h = (infer__arena_head *)infer__alloc(a->mem, (uint64_t)cap + sizeof *h);
+static infer__arena_head *infer__arena_block(infer__arena *a, size_t cap) {
+    return (infer__arena_head *)infer__alloc(a->mem, (uint64_t)cap + sizeof(infer__arena_head));
+}
+
+/* Begin a block for small pieces. */
+static int infer__arena_grow(infer__arena *a, size_t cap) {
+    infer__arena_head *h = infer__arena_block(a, cap);
     if (!h) return 0;
     h->next = a->blocks;
     a->blocks = h;
@@ -143,12 +161,28 @@ static int infer__arena_grow(infer__arena *a, size_t n) {
     return 1;
 }
 
+/* n bytes in a block of their own. It goes behind the block that is being filled, which so is not left half empty, and
+ * does not make the next ones larger. */
+static void *infer__arena_alone(infer__arena *a, size_t n) {
+    infer__arena_head *h = infer__arena_block(a, n), *first = (infer__arena_head *)a->blocks;
+    if (!h) return NULL;
+    h->next = first ? first->next : NULL;
+    if (first) first->next = h;
+    else a->blocks = h;
+    return h + 1;
+}
+
 static void *infer__arena_raw(infer__arena *a, uint64_t size) {
+    /* blocks double up to 1 MiB */
+    const size_t next = a->cap < 2048 ? 4096 : a->cap < ((size_t)1 << 19) ? a->cap * 2 : (size_t)1 << 20;
     size_t n;
     char *p;
     if (size > SIZE_MAX / 4) return NULL;
     n = ((size_t)INFER__MAX(size, 1) + 15) & ~(size_t)15;
-    if ((!a->blocks || n > a->cap - a->at) && !infer__arena_grow(a, n)) return NULL;
+    if (n > a->cap - a->at) {
+        if (n > next / 2) return infer__arena_alone(a, n);
+        if (!infer__arena_grow(a, next)) return NULL;
+    }
     p = (char *)a->blocks + sizeof(infer__arena_head) + a->at;
     a->at += n;
     return p;

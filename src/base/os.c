@@ -187,7 +187,9 @@ static void infer__atomic_raise(infer__atomic *a, int64_t n) {
 /* ---- clock, CPUs, waiting ------------------------------------------------------------------------ */
 
 static double infer__seconds(void) {
-#if defined(INFER__WINDOWS)
+#if defined(INFER_SECONDS)
+    return INFER_SECONDS();
+#elif defined(INFER__WINDOWS)
     LARGE_INTEGER now, per_second;
     QueryPerformanceCounter(&now);
     QueryPerformanceFrequency(&per_second);

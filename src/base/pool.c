@@ -138,6 +138,11 @@ static void infer__pool_main(void *arg) {
     }
 }
 
+static uint64_t infer__pool_bytes(int threads, infer_parallel_fn host) {
+    return infer__block_bytes(sizeof(infer__pool)) +
+           infer__block_bytes(!host && threads > 1 ? (uint64_t)threads * sizeof(infer__worker) : 0);
+}
+
 static infer_result infer__pool_create(infer__pool **out, infer__mem *mem, int threads, const infer__placing *placing,
                                        infer_parallel_fn host, void *host_user, infer_error *err) {
     infer__pool *p = (infer__pool *)infer__calloc(mem, 1, sizeof *p);

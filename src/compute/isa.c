@@ -187,11 +187,13 @@ static infer__once infer__cpu_once;
 static uint32_t infer__cpu_bits; /* written under infer__cpu_once only */
 
 static void infer__cpu_init(void) {
-    const char *name = getenv("INFER_CPU_LEVEL");
     uint32_t found = infer__cpu_detect();
+#if !defined(INFER_NO_SIMD) /* else there is only one level, and perhaps no environment */
+    const char *name = getenv("INFER_CPU_LEVEL");
     size_t i;
     for (i = 0; name && i < INFER__COUNT(infer__cpu_levels); i++)
         if (strcmp(name, infer__cpu_levels[i].name) == 0) found &= infer__cpu_levels[i].mask;
+#endif
     infer__cpu_bits = found;
 }
 

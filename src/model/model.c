@@ -50,7 +50,8 @@ static infer_result infer__model_arch(infer_model *m, infer_error *err) {
 /* Bytes that the model holds besides weights, whether those are mapped or in memory. */
 static void infer__model_count(infer_model *m) {
     int32_t i;
-    m->own_bytes = (uint64_t)infer__atomic_get(&m->mem.used) - m->gguf.reserved;
+    m->open_peak = (uint64_t)infer__atomic_get(&m->mem.peak);
+    m->own_bytes = (uint64_t)infer__atomic_get(&m->mem.held);
     for (i = 0; i < m->gguf.n_tensors; i++)
         if (m->gguf.tensors[i].owned) m->own_bytes -= m->gguf.tensors[i].bytes;
 }

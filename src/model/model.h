@@ -574,6 +574,7 @@ struct infer_model {
     const char *quant;
     uint64_t n_params;
     uint64_t own_bytes;        /* of metadata, vocabulary, layers: everything but weights */
+    uint64_t open_peak;        /* most bytes of the allocator while it was opened */
     int32_t sizes_only;        /* opened to predict memory: weights have names and shapes, but no bytes */
     /* set by infer__model_build; why_code is INFER_OK when sessions can be created */
     infer_result why_code;
@@ -736,6 +737,8 @@ INFER__FOLDED const infer__ops *infer__state_ops(infer_context *c, int32_t state
 /* The slot whose buffer a slot uses: that of another layer in encoders, which keep nothing between layers. */
 static int32_t infer__state_buf(const infer_model *m, int32_t state);
 static infer_result infer__cache_create(infer_context *c, infer_error *err);
+/* What it takes of the allocator beside the bytes of pages on the CPU. */
+static uint64_t infer__cache_host_bytes(const infer__plan *p, const infer_model *m);
 static void infer__cache_destroy(infer_context *c);
 /* Add a slot that the layer owns; returns its index. The model has room for four per part. */
 static int32_t infer__state_add(infer_model *m, const infer__layer *l, int32_t kind, int32_t group, int32_t n_head,
@@ -858,6 +861,8 @@ static void infer__nextn_keys(infer__keys *k, infer__hparams *hp);
 static void infer__nextn_parts(infer_model *m, infer__layer *l);
 static void infer__further_fill(infer_context *c);
 static uint64_t infer__further_floats(const infer__hparams *hp);
+/* Bytes of the allocator that a session of all cells takes, and evals that keep one row of results. */
+static uint64_t infer__session_bytes(const infer__plan *p, const infer_model *m);
 static void infer__further_fork(infer_session *to, const infer_session *from);
 
 /* The part of this kind, NULL when the layer has none. */

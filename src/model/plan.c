@@ -188,10 +188,13 @@ static void infer__plan_turns(infer__plan *p, const infer_model *m) {
 static void infer__plan_places(infer__plan *p, const infer_model *m) {
     uint64_t host, batch = (uint64_t)p->batch, here, beside;
     int32_t i, n_devices = 0;
-    host = p->block_len * sizeof(int32_t) + batch * (3 * sizeof(void *) + sizeof(infer__adapted)) +
-           batch * (2 + (uint64_t)infer__looks(m)) * sizeof(int32_t) +
-           (uint64_t)p->n_seq * 2 * sizeof(void *) +
-           ((uint64_t)p->n_pages[0] + (uint64_t)p->n_pages[1] + (uint64_t)p->n_pages[2]) * 2 * sizeof(int32_t);
+    host = infer__pool_bytes(p->threads, m->params.parallel) + infer__block_bytes(sizeof(infer_context)) +
+           infer__block_bytes(p->block_len * sizeof(int32_t)) +
+           2 * infer__block_bytes((uint64_t)p->n_seq * sizeof(void *)) +
+           2 * infer__block_bytes(batch * sizeof(int32_t)) + 3 * infer__block_bytes(batch * sizeof(void *)) +
+           infer__block_bytes(batch * sizeof(infer__adapted)) +
+           infer__block_bytes((batch * (uint64_t)infer__looks(m) + 1) * sizeof(int32_t)) +
+           infer__cache_host_bytes(p, m);
     if (infer__head_place(m) == INFER__ON_CPU) {
         p->top_rows = 0;
         p->top_bytes = 0;
@@ -206,9 +209,9 @@ static void infer__plan_places(infer__plan *p, const infer_model *m) {
     if (infer__place_used(m, INFER__ON_CPU)) {
         infer__plan_turns(p, m);
         infer__cpu_ops.sizes(&p->needs, &here, &beside);
-        host += 3 * p->x_bytes + p->work_bytes + here + beside;
+        host += 3 * infer__block_bytes(p->x_bytes) + infer__block_bytes(p->work_bytes) + here + beside;
     }
-    p->scratch_bytes[INFER__ON_CPU] = host + p->hop_bytes;
+    p->scratch_bytes[INFER__ON_CPU] = host + infer__block_bytes(p->hop_bytes);
 }
 
 static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const infer_context_params *params,
@@ -253,18 +256,19 @@ static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m,
     return INFER_OK;
 }
 
-/* Small allocations of a context and a session besides their buffers: structs, threads, block headers. */
+/* Small allocations of a context's devices in host memory. On the CPU everything is counted. */
 enum { INFER__PLAN_SLACK = 48 * 1024 };
 
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out) {
+    const int mapped = m->gguf.sources[0].io.mapped != NULL;
     int32_t i;
-    uint64_t session = (uint64_t)p->cells * sizeof(infer_token) + (uint64_t)m->hp.n_vocab * sizeof(float) +
-                       INFER__CACHE_GROUPS * (uint64_t)p->max_pages * sizeof(int32_t);
     memset(out, 0, sizeof *out);
     /* of a mapped file every page counts, its metadata too */
-    out->weights = m->gguf.sources[0].io.mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes - m->dropped_bytes;
+    out->weights = mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes - m->dropped_bytes;
     out->cache = p->cache_bytes[INFER__ON_CPU];
-    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + session + INFER__PLAN_SLACK;
+    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + infer__session_bytes(p, m);
+    if (m->n_devices) out->scratch += INFER__PLAN_SLACK;
+    out->peak = INFER__MAX(m->open_peak, out->cache + out->scratch + (mapped ? 0 : out->weights));
     out->layers = m->hp.n_layer;
     for (i = 0; i < m->n_devices; i++) {
         const infer__device *from = &m->devices[i];

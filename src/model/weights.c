@@ -418,7 +418,7 @@ static infer_result infer__load_progress(infer_model *m, double done, infer_erro
                         done < m->hp.n_layer                       ? "loading"
                         : done < m->hp.n_layer + m->device_layers ? "uploading"
                                                                   : "reading",
-                        (int)done % m->hp.n_layer,
+                        (int)((int32_t)done % m->hp.n_layer),
                         (int)m->hp.n_layer);
 }
 

@@ -268,8 +268,21 @@ static int show(void *user, const char *text, size_t n) {
     return 0;
 }
 
+static void *host_alloc(void *user, size_t size, size_t align) {
+    (void)user;
+    (void)align;
+    return malloc(size);
+}
+
+static void host_free(void *user, void *p, size_t size) {
+    (void)user;
+    (void)size;
+    free(p);
+}
+
 int main(int argc, char **argv) {
     static const char begins[] = ", there was a little girl named Lily";
+    infer_model_params host;
     infer_generate_params params;
     infer_session *session;
     infer_model *model;
@@ -278,7 +291,13 @@ int main(int argc, char **argv) {
     char *data = (char *)malloc(cap);
     if (!f || !data || (n = fread(data, 1, cap, f)) == 0 || n == cap) return 2;
     fclose(f);
-    if (infer_model_open_memory(&model, data, n, NULL, &err)) {
+#ifdef INFER_NO_MALLOC
+    want(infer_model_open_memory(&model, data, n, NULL, &err), "memory", "INFER_NO_MALLOC");
+#endif
+    memset(&host, 0, sizeof host);
+    host.allocator.alloc = host_alloc;
+    host.allocator.free = host_free;
+    if (infer_model_open_memory(&model, data, n, &host, &err)) {
         printf("%s\n", err.message);
         return 1;
     }

@@ -52,17 +52,17 @@ static void infer__cpu_kv_import(infer__ctx *c, const infer__kv_page_args *a) {
     infer__cpu_upload(c, &a->buf->buf, (uint64_t)a->page * n, a->keys ? a->spare : a->rows, n);
 }
 
-/* The largest of what any op needs for rows of at most max_cols values: decoded rows of a weight (four at least); the
- * tiles of attention with heads of at most max_head values (0: as large as rows allow); and what integer products need,
+/* The largest of what any op needs for rows of at most n->cols values: decoded rows of a weight (four at least); the
+ * tiles of attention with heads of at most n->head values (0: as large as rows allow); and what integer products need,
  * before that (experts use both). */
-static int64_t infer__cpu_scratch_len(uint32_t cpu, int32_t max_cols, int32_t max_head, int chosen) {
-    int64_t cols = INFER__MAX(max_cols, 64);
+static int64_t infer__cpu_scratch_len(const infer__needs *n, int32_t panel) {
+    int64_t cols = INFER__MAX(n->cols, 64);
     int64_t tile = INFER__MAX(INFER__MIN(cols * INFER__TILE_ROWS, INFER__TILE_FLOATS), 4 * cols);
-    int32_t head = max_head ? max_head : INFER__MIN(max_cols, INFER__MAX_HEAD_DIM);
-    int64_t attention = infer__attention_scratch(head, chosen);
-    int64_t n = INFER__MAX(INFER__MAX(tile, attention), infer__float_scratch_len(infer__floats_find(cpu), max_cols)) +
-                (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
-    return (n + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
+    int32_t head = n->head ? n->head : INFER__MIN(n->cols, INFER__MAX_HEAD_DIM);
+    int64_t attention = infer__attention_scratch(head, n->index_sets > 0);
+    int64_t floats = infer__float_scratch_len(infer__floats_find(n->cpu), n->cols);
+    int64_t len = INFER__MAX(INFER__MAX(tile, attention), floats) + infer__int8_scratch_len(panel);
+    return (len + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
 }
 
 /* Ops read ctx.pass directly; tables of the previous pass become invalid. */
@@ -75,7 +75,9 @@ static void infer__cpu_sync(infer__ctx *c) { (void)c; /* every op is done when i
 static void infer__cpu_run_sizes(struct infer__cpu_run *r, const infer__needs *n) {
     uint64_t rows = (uint64_t)n->rows, pairs = rows * (uint64_t)n->n_used;
     memset(r, 0, sizeof *r);
-    r->scratch_len = infer__cpu_scratch_len(n->cpu, n->cols, n->head, n->index_sets > 0);
+    r->panel =
+        (int32_t)INFER__MIN(INFER__MAX(INFER__MAX(rows, pairs), 1), INFER__INT8_PANEL); /* an expert may have all */
+    r->scratch_len = infer__cpu_scratch_len(n, r->panel);
     r->x8_len = INFER__MAX(infer__cpu_x8_len(rows, n->cols), infer__cpu_x8_len(pairs, n->expert_cols));
     r->float_x_bytes = INFER__MAX(infer__float_x_bytes(n->cpu, rows, n->cols),
                                   infer__float_experts_bytes(n->float_cols, pairs, n->n_expert));
@@ -87,9 +89,11 @@ static void infer__cpu_run_sizes(struct infer__cpu_run *r, const infer__needs *n
 static void infer__cpu_sizes(const infer__needs *n, uint64_t *here, uint64_t *host) {
     struct infer__cpu_run r;
     infer__cpu_run_sizes(&r, n);
-    *here = (uint64_t)n->threads * (uint64_t)r.scratch_len * sizeof(float) + infer__cpu_x8_bytes(r.x8_len) +
-            r.float_x_bytes + (uint64_t)r.n_turns * (uint64_t)r.turns_len * sizeof(float) +
-            (uint64_t)r.ranks_len * sizeof(uint32_t);
+    *here = infer__block_bytes(sizeof r) +
+            infer__block_bytes((uint64_t)n->threads * (uint64_t)r.scratch_len * sizeof(float)) +
+            infer__block_bytes(r.x8_len ? infer__cpu_x8_bytes(r.x8_len) : 0) + infer__block_bytes(r.float_x_bytes) +
+            infer__block_bytes((uint64_t)r.n_turns * (uint64_t)r.turns_len * sizeof(float)) +
+            infer__block_bytes((uint64_t)r.ranks_len * sizeof(uint32_t));
     *host = 0;
 }
 

@@ -82,7 +82,7 @@ static void infer__matmul_task(void *arg, int task, int worker) {
 static void infer__matmul_plan(infer__ctx *c, const infer__weight *w, const infer__tensor *x, int64_t rows, int made[3],
                                infer__matmul_part *part) {
     int32_t least = 4, most = infer__tile_rows(w->cols);
-    int prepared = 0;
+    int32_t prepared = 0;
     part->path = INFER__BY_DECODING;
     if (infer__int8_usable(c, w)) {
         part->path = INFER__BY_INT8;

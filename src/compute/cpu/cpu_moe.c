@@ -262,7 +262,8 @@ static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t first, int
     const infer__moe_matmul_args *a = job->a;
     const infer__int8_weight *w = &job->int8;
     const int32_t pairs = n_tokens * a->n_used;
-    int32_t *start = (int32_t *)(void *)(s + 1), *order = start + job->n_expert + 1, *tokens = order + pairs;
+    float *behind = (float *)(void *)s + infer__int8_scratch_len(job->c->cpu->panel);
+    int32_t *start = (int32_t *)(void *)behind, *order = start + job->n_expert + 1, *tokens = order + pairs;
     infer__int8_block b;
     int32_t e, i, j, r, next;
     memset(&b, 0, sizeof b);
@@ -280,7 +281,7 @@ static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t first, int
             b.y_col = r;
             b.next = r + b.n < end ? b.r + b.n : next < job->n_expert ? (int64_t)next * a->rows + first : w->rows;
             for (i = start[e]; i < start[e + 1]; i += b.n_x) {
-                b.n_x = INFER__MIN(start[e + 1] - i, INFER__INT8_PANEL);
+                b.n_x = INFER__MIN(start[e + 1] - i, job->c->cpu->panel);
                 b.cols = (a->per_expert_x ? order : tokens) + i;
                 b.y_rows = (a->weights.buf ? tokens : order) + i;
                 infer__int8_rows(job->c, w, &b, s);
@@ -417,7 +418,7 @@ static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     /* scratch: n_expert + 1 starts; per pair its place in the order and `step` results; `step` decoded rows */
     left = c->cpu->scratch_len - job.n_expert - 1;
     if (int8) { /* or per pair its place in the order and the row of x */
-        left -= (int64_t)(sizeof(infer__int8_scratch) / sizeof(float));
+        left -= infer__int8_scratch_len(c->cpu->panel);
         step = infer__moe_int8_step(c, a->rows, INFER__MIN(a->rows / (4 * infer__pool_threads(c->pool)),
                                                            INFER__TASK_ROWS));
         tokens = left / (2 * a->n_used);

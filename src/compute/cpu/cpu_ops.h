@@ -33,6 +33,7 @@ struct infer__x8;
 struct infer__cpu_run {
     float *scratch;        /* workers x scratch_len floats */
     int64_t scratch_len;
+    int32_t panel;         /* columns of an integer product whose sums a worker holds */
     struct infer__x8 *x8;  /* a matrix product's input, quantised to 8 bits */
     uint64_t x8_len;       /* its chunks of INFER__CHUNK values */
     uint8_t *float_x;      /* a matrix product's input, rounded to BF16 or reordered */

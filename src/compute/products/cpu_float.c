@@ -18,9 +18,14 @@ enum {
     INFER__FLOAT_TILE = 32,   /* rows decoded at once */
     INFER__FLOAT_CUT = 64,    /* steps decoded at once */
     INFER__FLOAT_PANEL = 192, /* columns whose lanes are kept */
-    INFER__FLOAT_FEW = 3,     /* blocks of columns for which copying a weight is not worth it */
-    INFER__FLOAT_STRIDE = (INFER__FLOAT_CUT + 1) * INFER__FLOAT_STEP /* no power of two: sets of the cache */
+    INFER__FLOAT_FEW = 3      /* blocks of columns for which copying a weight is not worth it */
 };
+
+/* Bytes from one decoded row to the next, of rows of so many values: no power of two, because of the cache's sets. */
+static int32_t infer__float_stride(int32_t cols) {
+    const int64_t steps = ((int64_t)cols + 31) / 32 * 2; /* at most */
+    return (int32_t)(INFER__MIN(steps, INFER__FLOAT_CUT) + 1) * INFER__FLOAT_STEP;
+}
 
 /* The kind of a storage type, or -1. */
 static int infer__float_kind(const infer__quant *q) {
@@ -34,7 +39,7 @@ static const infer__float_tiled *infer__float_tiled_for(const infer__ctx *c, int
 }
 
 /* 1 when products with w run here and not by the definition; `prepared`: on the output of infer__float_prepare. */
-static int infer__float_usable(const infer__ctx *c, const infer__weight *w, int *prepared) {
+static int infer__float_usable(const infer__ctx *c, const infer__weight *w, int32_t *prepared) {
     int kind = infer__float_kind(w->type);
     *prepared = kind == INFER__FLOAT_BF16 || infer__float_tiled_for(c, kind) != NULL;
     return !c->exact && kind >= 0;
@@ -44,7 +49,7 @@ static int infer__float_usable(const infer__ctx *c, const infer__weight *w, int 
 
 /* Floats of scratch: decoded rows; lanes, when a row is cut. */
 static int64_t infer__float_scratch_len(const struct infer__floats *f, int32_t max_cols) {
-    int64_t tile = INFER__FLOAT_TILE * (INFER__FLOAT_STRIDE / (int64_t)sizeof(float));
+    int64_t tile = INFER__FLOAT_TILE * (infer__float_stride(max_cols) / (int64_t)sizeof(float));
     int64_t lanes = INFER__FLOAT_TILE * INFER__FLOAT_PANEL * INFER__LANES;
     tile = max_cols > INFER__FLOAT_CUT * INFER__LANES ? tile + lanes : tile;
     return f->tiled ? INFER__MAX(tile, f->tiled->scratch) : tile;
@@ -203,20 +208,20 @@ static void infer__float_tile_cut(const infer__float_product *p, int32_t r, int3
         c = infer__float_block(p, n_x - j);
         if (left) infer__float_rest(p, x, c, rest);
         for (i = 0; i < n; i += INFER__FLOAT_ROWS) {
-            const uint8_t *w = p->tile + i * INFER__FLOAT_STRIDE;
+            const uint8_t *w = p->tile + i * p->stride;
             float *lanes = whole ? block : p->lanes + (j * INFER__FLOAT_TILE + i * c) * INFER__LANES;
             const uint8_t *ask = w; /* eight groups of rows ask for the next six columns */
             next = first + j + c + i / INFER__FLOAT_ROWS;
             if (next < p->n_x) ask = p->x + next * p->sx + s * INFER__FLOAT_STEP;
             if (whole && !left && n - i >= INFER__FLOAT_ROWS && p->f->whole[p->kind][c]) {
-                p->f->whole[p->kind][c](w, INFER__FLOAT_STRIDE, x, p->sx, n_steps, ask,
+                p->f->whole[p->kind][c](w, p->stride, x, p->sx, n_steps, ask,
                                         p->y + (first + j) * p->sy + r + i, p->sy);
                 continue;
             }
             if (s == 0) memset(lanes, 0, (size_t)c * INFER__FLOAT_LANES * sizeof *lanes);
-            fns[c](w, INFER__FLOAT_STRIDE, x + s * INFER__FLOAT_STEP, p->sx, n_steps - left, ask, 0, lanes);
+            fns[c](w, p->stride, x + s * INFER__FLOAT_STEP, p->sx, n_steps - left, ask, 0, lanes);
             if (left)
-                fns[c](w + (n_steps - 1) * p->f->step[p->kind], INFER__FLOAT_STRIDE, rest, INFER__FLOAT_STEP, 1, w, 0,
+                fns[c](w + (n_steps - 1) * p->f->step[p->kind], p->stride, rest, INFER__FLOAT_STEP, 1, w, 0,
                        lanes);
             if (last)
                 infer__float_results(p->f, lanes, c, INFER__MIN(n - i, INFER__FLOAT_ROWS),
@@ -241,10 +246,10 @@ static void infer__float_tiles(const infer__float_product *p) {
                 n_steps = INFER__MIN((n_steps + 3) & ~3, all_steps - s);
                 for (i = 0; i < n; i++)
                     p->f->decode[p->kind](p->w + (r + i) * p->sw + s * values * bytes[p->kind],
-                                          p->tile + i * INFER__FLOAT_STRIDE,
+                                          p->tile + i * p->stride,
                                           INFER__MIN(p->cols - s * values, n_steps * values));
                 for (; i % INFER__FLOAT_ROWS; i++) /* rows that are not there */
-                    memset(p->tile + i * INFER__FLOAT_STRIDE, 0, INFER__FLOAT_STRIDE);
+                    memset(p->tile + i * p->stride, 0, (size_t)p->stride);
                 infer__float_tile_cut(p, r, n, first, n_x, s, n_steps, all_steps);
             }
         }
@@ -272,7 +277,8 @@ static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32
     p.y = y;
     p.sy = sy;
     p.tile = (uint8_t *)infer__cpu_scratch(c, worker);
-    p.lanes = (float *)(void *)(p.tile + INFER__FLOAT_TILE * INFER__FLOAT_STRIDE);
+    p.stride = infer__float_stride(w->cols);
+    p.lanes = (float *)(void *)(p.tile + INFER__FLOAT_TILE * p.stride);
     INFER__ASSERT(infer__float_scratch_len(p.f, w->cols) <= c->cpu->scratch_len);
     if (infer__float_tiled_for(c, p.kind)) p.f->tiled->multiply[p.kind](&p);
     else if (infer__float_few(p.f, n_x) && p.f->raw[p.kind][1]) infer__float_stream(&p);

@@ -13,7 +13,7 @@
 
 enum {
     INFER__INT8_ROWS = INFER__INT8_GROUPS * INFER__GROUP,
-    INFER__INT8_PANEL = 512,      /* columns whose sums a worker holds: 64 KiB */
+    INFER__INT8_PANEL = 512,      /* columns whose sums a worker holds, at most: 64 KiB */
     INFER__INT8_FEW = 4,          /* fewer columns are not worth a tile of two groups */
     INFER__CHUNK_BYTES = 320,     /* of a row at most, in any type that unpacks: Q8_0 has 272 */
     INFER__ALONE_ASKS = 23        /* of an infer__alone_fn for what comes next */
@@ -23,10 +23,17 @@ enum {
 typedef struct infer__int8_scratch {
     infer__unpacked w[INFER__INT8_GROUPS];
     uint8_t tile[INFER__INT8_ROWS * INFER__CHUNK];
+#if defined(INFER__AMX)
     infer__tile_scratch tiles;
+#endif
     uint8_t copy[INFER__GROUP * INFER__CHUNK_BYTES + INFER__OVERREAD]; /* rows at the end of a weight */
-    float y[INFER__INT8_PANEL * INFER__INT8_ROWS];
+    float y[]; /* the sums of cpu_run.panel columns, INFER__INT8_ROWS each */
 } infer__int8_scratch;
+
+/* Floats of it. */
+static int64_t infer__int8_scratch_len(int32_t panel) {
+    return (int64_t)(sizeof(infer__int8_scratch) / sizeof(float)) + (int64_t)panel * INFER__INT8_ROWS;
+}
 
 /* ---- levels ------------------------------------------------------------------------------------------------ */
 
@@ -208,7 +215,7 @@ INFER__INLINE void infer__int8_ask_rest(infer__ahead *a) {
     for (; a->at < a->end; a->at += 64) INFER__PREFETCH_FAR(a->at);
 }
 
-/* Rows r .. r+n-1 (n <= INFER__INT8_ROWS) of a weight with n_x columns (<= INFER__INT8_PANEL) of the x_rows rows of x:
+/* Rows r .. r+n-1 (n <= INFER__INT8_ROWS) of a weight with n_x columns (<= cpu_run.panel) of the x_rows rows of x:
  * those in cols, or from `first` on. next: the worker's next rows, to be prefetched; w->rows: none. */
 typedef struct infer__int8_block {
     int64_t r, next;
@@ -239,7 +246,11 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     int32_t i, g, j, warm = 0;
     a.w = s->w;
     a.tile = s->tile;
+#if defined(INFER__AMX)
     a.scratch = &s->tiles;
+#else
+    a.scratch = NULL;
+#endif
     a.type = w->type;
     a.cols = b->cols;
     a.n_groups = (n + INFER__GROUP - 1) / INFER__GROUP;
@@ -303,7 +314,7 @@ static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, i
         b.r = b.y_col = r;
         b.next = r + b.n;
         for (b.first = 0; b.first < n_x; b.first += b.n_x) {
-            b.n_x = INFER__MIN(n_x - b.first, INFER__INT8_PANEL);
+            b.n_x = INFER__MIN(n_x - b.first, c->cpu->panel);
             infer__int8_rows(c, w, &b, s);
             for (j = 0; j < b.n_x; j++)
                 infer__int8_copy(infer__row(y, b.first + j) + r, s->y + (int64_t)j * INFER__INT8_ROWS, b.n);

@@ -68,6 +68,15 @@ static void infer__cache_destroy(infer_context *c) {
     memset(kv, 0, sizeof *kv);
 }
 
+static uint64_t infer__cache_host_bytes(const infer__plan *p, const infer_model *m) {
+    uint64_t n = infer__block_bytes(((uint64_t)m->n_states + 1) * sizeof(infer__kv_buf));
+    int32_t i;
+    for (i = 0; i < INFER__GROUPS; i++) n += 2 * infer__block_bytes((uint64_t)p->n_pages[i] * sizeof(int32_t));
+    for (i = 0; i < m->n_states; i++) /* what a buffer takes beside its pages */
+        if (infer__state_buf(m, i) == i && infer__state_place(m, i) == INFER__ON_CPU) n += infer__block_bytes(1) - 1;
+    return n;
+}
+
 static infer_result infer__cache_create(infer_context *c, infer_error *err) {
     infer__kv_cache *kv = &c->cache;
     const infer_model *m = c->model;
