@@ -398,6 +398,20 @@ static void test_host_fault_signals(void) {
 }
 #  endif
 
+/* host: threads. While nothing runs they take no time of the processor. */
+static void test_host_threads_sleep(void) {
+    infer_model *m = cache_model("llama-dense");
+    infer_session *s = cache_session(m, 8, 8, 64, 0, 0);
+    infer_token id = 1;
+    double before;
+    CHECK(infer_session_eval(s, &id, 1) == INFER_OK);
+    usleep(200000); /* they wait awake for a moment */
+    before = check_seconds();
+    usleep(500000);
+    CHECK(check_seconds() - before < 0.05);
+    CHECK(infer_session_destroy(s) == INFER_OK && infer_model_close(m) == INFER_OK);
+}
+
 static int host_stop;
 static void *host_sender(void *arg) {
     (void)arg;
@@ -716,7 +730,7 @@ static void test_host_preload(void) {
 #if defined(__SSE__) && (defined(__GNUC__) || defined(__clang__))
 /* host: floating point. Games and audio flush denormals to zero: the same bits, in the caller's thread and in those that it starts. */
 static void test_host_denormals_are_flushed(void) {
-    static const char *const files[] = { "llama-dense", "gemma3-real-dense", "llama-mixtral-moe", "granite-moe", "mpt-plain-dense" };
+    static const char *const files[] = { "llama-dense", "gemma3-real-dense", "llama-mixtral-moe", "mamba2-groups-dense", "rwkv7-small-dense" };
     const unsigned before = __builtin_ia32_stmxcsr();
     infer_token ids[HOST_IDS];
     float want[128];
@@ -846,6 +860,7 @@ static void suite_host_system(void) {
 #endif
 #if defined(HOST_THREADS)
     RUN(test_host_placing);
+    RUN(test_host_threads_sleep);
     RUN(test_host_signals_are_the_hosts);
 #  if defined(__linux__) && !defined(HOST_TSAN)
     if (!getenv("CHECK_EMULATED")) RUN(test_host_fault_signals); /* qemu-user's threads have masks of their own */

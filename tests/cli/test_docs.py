@@ -4,7 +4,7 @@ the commands, targets and files that the documents name are there, and the READM
 
   python3 tests/cli/test_docs.py build/infer
 """
-import os, re, subprocess, sys
+import glob, os, re, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 os.chdir(ROOT)
@@ -52,6 +52,15 @@ def main():
         code, out, err = run(OUT + "/readme", MODEL, "Once upon a time")
         check(code == 0 and out.startswith(STORY), "the README's program prints %r %s" % (out[:80], err))
         check(run(OUT + "/readme", "no such file", "x")[0] == 1, "the README's program takes a missing file")
+
+    # section 5 of the manual: each entry has a test that bears its name, and no test bears another
+    part = manual[manual.index("5. In a host\n---"):manual.index("6. Evaluating: steps, passes, results\n---")]
+    entries = set(re.findall(r"(?m)^    (\S(?:\S| (?! ))*?)  +\S", part.split("\n\n")[2]))
+    marks = set()
+    for pattern in ("tests/*.c", "tests/compile/*.c*"):
+        for path in glob.glob(pattern):
+            marks.update(m for m in re.findall(r"host: ([a-z ]+)[.)]", read(path)))
+    check(len(entries) > 8 and entries == marks, "section 5 of the manual and tests differ: %s" % sorted(entries ^ marks))
 
     # the manual's first lines, with the two functions that they leave to the reader
     part = manual[manual.index("1. In short\n---"):manual.index("2. Building\n---")]

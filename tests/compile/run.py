@@ -55,7 +55,9 @@ def cases():
     # a compilation takes 10 to 30 s of CPU, so each is for several things at a time
     for cc, label in ((GCC, "gcc"), (CLANG, "clang")):
         impl("%s -std=c99 after system headers" % label, cc, ["-std=c99", "-O0", "-DINFER_QUIET", "-DBEFORE_SYSTEM"], "silent", label)
-        impl("%s -std=c11 -ffast-math" % label, cc, ["-std=c11", "-O0", "-DINFER_QUIET", "-ffast-math"], "silent", label)
+        exe = os.path.join(OUT, "fast_math_" + label)
+        add("%s -std=c11 -ffast-math" % label, cc, ["-std=c11", "-O1", "-DINFER_QUIET", "-ffast-math"] + WARN + ["fast_math.c", "-o", exe] + LIBS, "silent",
+            run=[exe, MODEL] + [os.path.join(ROOT, "tests", "data", "archs", name + ".gguf") for name in ("llama-mixtral-moe", "gemma3-real-dense")], alias=label)
         impl("%s default standard -march=native" % label, cc, ["-O3" if cc == GCC else "-O1", "-march=native"] + quiet, alias=label)
         impl("%s says that it is not optimised" % label, cc, ["-O0", "-fsyntax-only"], "says:without optimisation", alias=label)
         add("%s declarations -std=c89" % label, cc, ["-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror", "-c", "decl.c"]
@@ -97,10 +99,11 @@ def cases():
         add("C++ calls the C implementation", None, [], alias="g++")
 
     if sys.platform.startswith("linux"):
-        lib, exe = os.path.join(OUT, "libinfer.so"), os.path.join(OUT, "unload")
-        add("a shared library, unloaded 50 times", "sh",
-            ["-c", '"$1" -O0 -DINFER_QUIET -fPIC -shared impl.c -o "$2" %s && "$1" -O1 -Wall -Wextra -Werror unload.c -o "$3" -ldl' % " ".join(LIBS),
-             "sh", CC, lib, exe], run=[exe, lib, MODEL])
+        lib, exe, static = os.path.join(OUT, "libinfer.so"), os.path.join(OUT, "unload"), os.path.join(OUT, "static_objects")
+        cxx = ' && "$4" -std=c++98 -O1 -Wall -Wextra -Werror static_objects.cpp "$2" "-Wl,-rpath,$6" -o "$5" && INFER_TEST_MODEL="$7" "$5"' if GXX else ""
+        add("a shared library, unloaded 50 times" + (", and in static objects of C++" if GXX else ""), "sh",
+            ["-c", '"$1" -O0 -DINFER_QUIET -fPIC -shared impl.c -o "$2" %s && "$1" -O1 -Wall -Wextra -Werror unload.c -o "$3" -ldl' % " ".join(LIBS) + cxx,
+             "sh", CC, lib, exe, GXX or "", static, OUT, MODEL], run=[exe, lib, MODEL])
 
     split, lines = os.path.join(OUT, "split"), os.path.join(OUT, "line.h")
     add("amalgamate.py --split", "sh",

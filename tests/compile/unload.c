@@ -1,4 +1,4 @@
-/* unload.c: the library as a shared one, loaded, used and unloaded many times: threads, files, mappings and memory are back where
+/* unload.c (host: unloading): the library as a shared one, loaded, used and unloaded many times: threads, files, mappings and memory are back where
  * they were. Usage: unload LIBRARY MODEL */
 #include "../../infer.h"
 
@@ -38,6 +38,14 @@ static int life(const char *library, const char *path, char *text) {
     infer_result (*infer_session_destroy)(infer_session *) = NULL;
     infer_result (*infer_model_close)(infer_model *) = NULL;
     infer_token *(*infer_session_tokens)(const infer_session *) = NULL;
+    infer_result (*infer_queue_create)(infer_queue **, infer_model *, const infer_queue_params *, infer_error *) = NULL;
+    infer_result (*infer_queue_submit)(infer_queue *, const infer_request_params *, infer_request **, infer_error *) = NULL;
+    infer_result (*infer_queue_destroy)(infer_queue *) = NULL;
+    void (*infer_request_close)(infer_request *) = NULL;
+    infer_queue_params qp;
+    infer_request_params rp;
+    infer_queue *q = NULL;
+    infer_request *r = NULL;
     infer_model_params mp;
     infer_session_params sp;
     infer_generate_params gp;
@@ -50,6 +58,12 @@ static int life(const char *library, const char *path, char *text) {
     memset(&mp, 0, sizeof mp);
     memset(&sp, 0, sizeof sp);
     memset(&gp, 0, sizeof gp);
+    memset(&qp, 0, sizeof qp);
+    memset(&rp, 0, sizeof rp);
+    qp.thread = 1;
+    qp.positions = 64;
+    qp.context.cells = 128;
+    rp.prompt = "One day";
     mp.backend = INFER_CPU;
     sp.context = 64;
     sp.own.threads = 3;
@@ -60,8 +74,11 @@ static int life(const char *library, const char *path, char *text) {
         memcpy(text, infer_session_tokens(s), 8 * sizeof(infer_token));
         ok = 1;
     }
+    if (!LOAD(infer_queue_create) || !LOAD(infer_queue_submit) || !LOAD(infer_queue_destroy) || !LOAD(infer_request_close) ||
+        infer_queue_create(&q, m, &qp, &e) || infer_queue_submit(q, &rp, &r, &e)) return 0;
+    if (infer_model_close(m) || infer_queue_destroy(q)) ok = 0; /* what needs them keeps them until it is closed */
+    infer_request_close(r);
     if (s) infer_session_destroy(s);
-    if (m && infer_model_close(m) != INFER_OK) ok = 0;
     return dlclose(lib) == 0 && ok;
 }
 
