@@ -142,10 +142,10 @@ static void test_gpu_model_shared(void) {
     if (!m) return;
     CHECK(m->hp.n_layer == 6 && !m->layers[0].kv_read && m->layers[1].kv_read);
     for (i = 1; i <= 6; i++)
-        lacks_place(m, i, i, i > 1 && i < 6 ? "layers 1 to 5 share keys and values, and must run on one device; ask for fewer" : NULL);
+        lacks_place(m, i, i, i > 1 && i < 6 ? "layers 1 to 5 share keys and values and must run on one device; ask for fewer" : NULL);
     lacks_place(m, 0, 6, NULL);
     m->layers[0].kv_read = 1; /* all of them */
-    lacks_place(m, 5, 0, "layers 0 to 5 share keys and values, and must run on one device; ask for fewer gpu_layers, or for all");
+    lacks_place(m, 5, 0, "layers 0 to 5 share keys and values and must run on one device; ask for fewer gpu_layers, or for all");
     lacks_place(m, 0, 6, NULL);
     lacks_close(m);
 }

@@ -734,9 +734,9 @@ static void test_host_denormals_are_flushed(void) {
     const unsigned before = __builtin_ia32_stmxcsr();
     infer_token ids[HOST_IDS];
     float want[128];
-    size_t f;
+    size_t f, size;
     int way;
-    cache_ids(ids, HOST_IDS, 3, 128);
+    cache_ids(ids, HOST_IDS, 3, 30);
     for (f = 0; f < sizeof files / sizeof *files; f++)
         for (way = 0; way < 3; way++) { /* not; all the time; from the context on */
             infer_model *m;
@@ -745,9 +745,10 @@ static void test_host_denormals_are_flushed(void) {
             if ((m = cache_model(files[f])) == NULL) break;
             s = cache_session(m, 3, 16, 64, 0, 0);
             if (way == 2) __builtin_ia32_ldmxcsr(before | 0x8040);
-            CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK && m->hp.n_vocab >= 128);
-            if (way == 0) memcpy(want, infer_session_logits(s, -1), sizeof want);
-            else CHECK(memcmp(want, infer_session_logits(s, -1), sizeof want) == 0);
+            CHECK(infer_session_eval(s, ids, HOST_IDS) == INFER_OK);
+            size = sizeof(float) * (size_t)INFER__MIN(m->hp.n_vocab, 128);
+            if (way == 0) memcpy(want, infer_session_logits(s, -1), size);
+            else CHECK(memcmp(want, infer_session_logits(s, -1), size) == 0);
             CHECK(infer_session_destroy(s) == INFER_OK && infer_model_close(m) == INFER_OK);
             __builtin_ia32_ldmxcsr(before);
         }

@@ -232,7 +232,7 @@ static void test_memory_exact(void) {
         }
         CHECK(infer_model_close(m) == INFER_OK && memory_live == 0);
     }
-    CHECK(opened > INFER__COUNT(ARCH_FILES) / 10);
+    CHECK(opened > 0);
 }
 
 static void suite_memory(void) {
