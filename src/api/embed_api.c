@@ -43,7 +43,7 @@ static infer_result infer__embed_check(infer__embedding *e, const char *call, in
     const infer_embed_params *p = e->p;
     if (e->n < 0 || (e->n > 0 && !e->texts && !(p->ids && p->n_ids)))
         return infer__error(err, INFER_ERR_ARGUMENT, "%s: %s", call, e->n < 0 ? "n is below 0" : "there are no texts");
-    if ((int32_t)p->pooling < INFER_POOL_DEFAULT || p->pooling > INFER_POOL_RANK || p->normalize < -1 ||
+    if ((uint32_t)p->pooling > INFER_POOL_RANK || p->normalize < -1 ||
         p->normalize > 2 || p->dimensions < 0 || p->long_texts < INFER_LONG_ERROR || p->long_texts > INFER_LONG_WINDOWS)
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "%s: params: pooling %d, normalize %d, dimensions %d or long_texts %d is unknown", call,

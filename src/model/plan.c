@@ -270,7 +270,7 @@ static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer
     if (m->n_devices) out->scratch += INFER__PLAN_SLACK;
     out->peak = INFER__MAX(m->open_peak, out->cache + out->scratch + (mapped ? 0 : out->weights));
     out->layers = m->hp.n_layer;
-    for (i = 0; i < m->n_devices; i++) {
+    for (i = 0; INFER__HAS_GPU && i < m->n_devices; i++) {
         const infer__device *from = &m->devices[i];
         infer_device_memory *to = &out->devices[out->n_devices];
         if (!from->n_layers) continue;
