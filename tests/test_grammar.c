@@ -560,7 +560,7 @@ static void test_grammar_tokens(void) {
     infer__tokenizer *t;
     infer_error err;
     infer_grammar *g;
-    infer__matcher *m;
+    infer__matcher *m = NULL;
     if (!gram_small(&f, &t)) { CHECK(0); return; }
     /* the end is allowed exactly when the grammar is complete; control and unused tokens never match text */
     g = gram_open("root ::= \"<|tool|>\" | \"<call>\" | \"<unused0>\" | \"ab\"+ | \"<|im_end|>\"", t, &err);
