@@ -37,6 +37,7 @@ static int logits(infer_model *model, int32_t threads, int32_t batch, int32_t be
             steps[k].session = s[k];
             steps[k].tokens = ids[k] + at;
             steps[k].n = rows;
+            steps[k].outputs = INFER_OUT_LAST;
         }
         ok = !infer_eval(context, steps, 1 + beside, NULL);
         if (at + rows < N || !ok) continue;

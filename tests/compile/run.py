@@ -56,7 +56,8 @@ def cases():
     for cc, label in ((GCC, "gcc"), (CLANG, "clang")):
         impl("%s -std=c99 after system headers" % label, cc, ["-std=c99", "-O0", "-DINFER_QUIET", "-DBEFORE_SYSTEM"], "silent", label)
         exe = os.path.join(OUT, "fast_math_" + label)
-        add("%s -std=c11 -ffast-math" % label, cc, ["-std=c11", "-O1", "-DINFER_QUIET", "-ffast-math"] + WARN + ["fast_math.c", "-o", exe] + LIBS, "silent", alias=label)
+        add("%s -std=c11 -ffast-math" % label, cc, ["-std=c11", "-O1", "-DINFER_QUIET", "-ffast-math"] + WARN + ["fast_math.c", "-o", exe] + LIBS, "silent",
+            run=[exe, MODEL] + [os.path.join(ROOT, "tests", "data", "archs", name + ".gguf") for name in ("llama-mixtral-moe", "gemma3-real-dense")], alias=label)
         impl("%s default standard -march=native" % label, cc, ["-O3" if cc == GCC else "-O1", "-march=native"] + quiet, alias=label)
         impl("%s says that it is not optimised" % label, cc, ["-O0", "-fsyntax-only"], "says:without optimisation", alias=label)
         add("%s declarations -std=c89" % label, cc, ["-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror", "-c", "decl.c"]
