@@ -15,6 +15,21 @@
 static int bad;
 static infer_error err;
 
+static void *host_alloc(void *user, size_t size, size_t align) {
+    (void)user;
+    (void)align;
+    return malloc(size);
+}
+
+static void host_free(void *user, void *p, size_t size) {
+    (void)user;
+    (void)size;
+    free(p);
+}
+
+/* With INFER_NO_MALLOC every model needs an allocator. */
+static const infer_model_params HOST = { .allocator = { NULL, host_alloc, host_free } };
+
 static void want(infer_result r, const char *what, const char *name) {
     if (r == INFER_ERR_UNSUPPORTED && strstr(err.message, name)) return;
     printf("%s: want an error with %s, got %d, \"%s\"\n", what, name, (int)r, err.message);
@@ -26,6 +41,7 @@ static INFER__UNUSED void want_backend(int32_t backend, const char *what, const 
     infer_model *model;
     memset(&p, 0, sizeof p);
     p.backend = backend;
+    p.allocator = HOST.allocator;
     want(infer_model_open(&model, "no-such-file.gguf", &p, &err), what, name);
 }
 
@@ -224,7 +240,7 @@ static void left_out(infer_model *model) {
 #ifdef INFER_NO_STDIO
     {
         infer_model *other;
-        want(infer_model_open(&other, "no-such-file.gguf", NULL, &err), "a path", "INFER_NO_STDIO");
+        want(infer_model_open(&other, "no-such-file.gguf", &HOST, &err), "a path", "INFER_NO_STDIO");
     }
 #endif
 #ifdef INFER_NO_CHAT
@@ -268,21 +284,8 @@ static int show(void *user, const char *text, size_t n) {
     return 0;
 }
 
-static void *host_alloc(void *user, size_t size, size_t align) {
-    (void)user;
-    (void)align;
-    return malloc(size);
-}
-
-static void host_free(void *user, void *p, size_t size) {
-    (void)user;
-    (void)size;
-    free(p);
-}
-
 int main(int argc, char **argv) {
     static const char begins[] = ", there was a little girl named Lily";
-    infer_model_params host;
     infer_generate_params params;
     infer_session *session;
     infer_model *model;
@@ -294,10 +297,7 @@ int main(int argc, char **argv) {
 #ifdef INFER_NO_MALLOC
     want(infer_model_open_memory(&model, data, n, NULL, &err), "memory", "INFER_NO_MALLOC");
 #endif
-    memset(&host, 0, sizeof host);
-    host.allocator.alloc = host_alloc;
-    host.allocator.free = host_free;
-    if (infer_model_open_memory(&model, data, n, &host, &err)) {
+    if (infer_model_open_memory(&model, data, n, &HOST, &err)) {
         printf("%s\n", err.message);
         return 1;
     }

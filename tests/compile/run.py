@@ -72,7 +72,7 @@ def cases():
         impl("INFER_ONLY_" + m, CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET"] + only(m))
     impl("INFER_MINIMAL", CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_MINIMAL"])
     exe = os.path.join(OUT, "left_out")
-    add("every INFER_NO_*", CC, ["-std=c99", "-O1"] + ["-DINFER_NO_" + m for m in MACROS if m != "MALLOC"] + WARN + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
+    add("every INFER_NO_*", CC, ["-std=c99", "-O1"] + ["-DINFER_NO_" + m for m in MACROS] + WARN + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
     exe = os.path.join(OUT, "only")
     add("every INFER_ONLY_*", CLANG or CC, ["-std=c99", "-O0", "-DINFER_QUIET"] + [f for m in LISTS for f in only(m)] + WARN
         + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
