@@ -239,7 +239,9 @@ def test_whole():
                  "- discarded: m.gguf, infer: a thread got 90% of a core",
                  "Measured in the same runs: memory 50.0 GB/s, int8 2000, bf16 0.0, f32 500 G operations/s."):
         check(line in done.stdout.splitlines(), "%r is not in\n%s" % (line, done.stdout))
-    check(len(calls("infer")) == 3 and len(calls("llama-bench")) == 2, "runs")
+    # besides the one that infer reports of itself, a busy machine may disturb any run, which is then made again
+    again = [done.stdout.count("- discarded: m.gguf, %s:" % name) for name in ("infer", "llama-bench 1")]
+    check([len(calls("infer")), len(calls("llama-bench"))] == [2 + again[0], 2 + again[1]] and again[0] >= 1, "runs: %s" % again)
     check(len(json.loads(read("all.json"))["runs"]["a/m.gguf"]["infer"]) == 2, "--json")
     if hasattr(os, "sched_setaffinity"):
         cpu = min(os.sched_getaffinity(0))
