@@ -54,7 +54,7 @@ typedef struct infer_bias {
  * gives them: " yes" with its space is another token than "yes", and a byte may have a second token besides the usual
  * one. Control tokens are matched by their text. *count is the number of entries; at most cap are written. ARGUMENT: no
  * token spells the text; the message says how many tokens it takes. (llama.cpp's server biases each token of such a
- *           text wherever it occurs: to get that, tokenize it. A bias cannot forbid a longer text: see grammars.) */
+ * text wherever it occurs: to get that, tokenize it. A bias cannot forbid a longer text: see grammars.) */
 INFER_API infer_result infer_bias_text(const infer_model *model, const char *text, size_t n, float bias,
                                        infer_bias *out, size_t cap, size_t *count, infer_error *err);
 
