@@ -15,7 +15,7 @@ export CC CXX MINUTES
 
 SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c src/*/*/*.h src/*/*/*.c)
 TESTS := $(wildcard tests/*.c tests/*.h)
-TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c tools/infer/*/*.c))
+TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c tools/infer/*/*.c)) build/impl.o
 CHECK = $(CC) -std=c11 -g $(WARN) -DINFER_QUIET -Itests tests/check.c -o $@
 
 build/infer: $(TOOL)
@@ -23,9 +23,9 @@ build/infer: $(TOOL)
 build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h tools/infer/*/*.h) | build/tool
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(WARN) -I. -c $< -o $@
-# -fPIC: examples are programs and, for Lua and Python, shared libraries
+# The implementation, for the program and the examples, some of which are shared libraries. tests/compile/run.py reads the log
 build/impl.o: infer.h | build/tool
-	$(CC) $(CFLAGS) -fPIC -DINFER_IMPLEMENTATION -x c -c infer.h -o $@
+	$(CC) $(CFLAGS) $(WARN) -Wpedantic -Wshadow -fPIC -DINFER_IMPLEMENTATION -x c -c infer.h -o $@ 2>$@.log; status=$$?; cat $@.log >&2; exit $$status
 build/libinfer.a: build/impl.o
 	rm -f $@
 	$(AR) rcs $@ $<
@@ -33,10 +33,11 @@ build/check: $(SRC) $(TESTS) | build/tool
 	$(CHECK) -O1 $(LIBS)
 build/check-h: infer.h $(TESTS) | build/tool
 	$(CHECK) -O2 -DCHECK_INFER_H $(LIBS)
+# vector code takes sanitizers minutes to compile, so they have it with DEEP=1; else valgrind looks at it
 build/check-asan: $(SRC) $(TESTS) | build/tool
-	$(CHECK) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer $(LIBS)
+	$(CHECK) -g1 -O1 $(if $(DEEP),,-DINFER_NO_SIMD) -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer $(LIBS)
 build/check-tsan: $(SRC) $(TESTS) | build/tool
-	$(CHECK) -O1 -fsanitize=thread $(LIBS)
+	$(CHECK) -g1 -O1 $(if $(DEEP),,-DINFER_NO_SIMD) -fsanitize=thread $(LIBS)
 build/bench_count: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
 	$(CC) -O2 $(WARN) -Wno-unused-function -DINFER_QUIET -Itests $< -o $@ $(LIBS)
 build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/drivers/cuda/api*.c tests/drivers/cuda/fake.h)
@@ -52,13 +53,13 @@ run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
 # two compilers side by side, unless this make was told how many; the tests take all cores by themselves
 test:
-	$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2) build/infer build/impl.o build/check build/check-h
+	$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2) build/infer build/check-h
 	$(PYTHON) tests/all.py test
 check: build/check
 	$(PYTHON) tests/all.py check
-gpu: build/infer build/impl.o build/check
+gpu: build/infer build/check-h
 	$(PYTHON) tests/all.py gpu
-san: build/check build/check-asan build/check-tsan
+san: build/check-h build/check-asan build/check-tsan
 	$(PYTHON) tests/all.py san
 cross: $(SRC)
 	$(PYTHON) tests/all.py cross

@@ -6,15 +6,17 @@ static double gpu_limit = GPU_LIMIT;
 /* In a cache of whole numbers a last digit may move a value to the next of its steps: 256 of 8 bits, 16 of 4. */
 static double gpu_limit_of(int32_t kv) { return (kv == INFER_KV_Q4_0 ? 10 : kv == INFER_KV_Q8_0 ? 3 : 1) * GPU_LIMIT; }
 
-/* Of many models that differ in numbers only, sanitizers, which are slow, see every fourth or eighth; tests on infer.h, which
- * are the same as those on src/, every fourth. */
+/* Of many models that differ in numbers only, sanitizers, which are slow, see every fourth or eighth; CHECK_GPU_EVERY=16: every 16th. */
+static int gpu_every(void) {
+    const char *n = getenv("CHECK_GPU_EVERY");
 #if defined(__SANITIZE_THREAD__)
-enum { GPU_EVERY = 8 };
-#elif defined(__SANITIZE_ADDRESS__) || defined(CHECK_INFER_H)
-enum { GPU_EVERY = 4 };
+    return n ? atoi(n) : 8;
+#elif defined(__SANITIZE_ADDRESS__)
+    return n ? atoi(n) : 4;
 #else
-enum { GPU_EVERY = 1 };
+    return n ? atoi(n) : 1;
 #endif
+}
 
 /* The API under test: CHECK_BACKEND is its name, else OpenCL. */
 static int32_t check_backend(void) {
@@ -866,17 +868,17 @@ static void suite_gpu_models(void) {
     const infer__quant *q;
     size_t i, j;
     for (i = j = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i++) {
-        if (!gpu_first_of_row(i) || j++ % GPU_EVERY) continue;
+        if (!gpu_first_of_row(i) || j++ % gpu_every()) continue;
         arch_file = ARCH_FILES[i];
         snprintf(name, sizeof name, "gpu_arch_%s", arch_file);
         if (CHECK_DEVICES) check_run(name, gpu_arch_run);
     }
-    for (i = 0; i < sizeof models / sizeof *models; i += GPU_EVERY) {
+    for (i = 0; i < sizeof models / sizeof *models; i += (size_t)gpu_every()) {
         gpu_model_file = models[i];
         snprintf(name, sizeof name, "gpu_model_%s", gpu_model_file);
         if (CHECK_DEVICES) check_run(name, gpu_model_run);
     }
-    for (i = 0; (q = infer__quant_row((int32_t)i)) != NULL; i += GPU_EVERY) { /* a model of each type of weights */
+    for (i = 0; (q = infer__quant_row((int32_t)i)) != NULL; i += (size_t)gpu_every()) { /* a model of each type of weights */
         if (!q->storable || (q->values == 1 && !q->encode)) continue; /* no models of whole numbers or doubles */
         snprintf(file, sizeof file, "quants/llama256-%s.gguf", q->name);
         for (j = strlen("quants/llama256-"); file[j]; j++)

@@ -401,12 +401,12 @@ static infer_result places_scenario(float *logits, infer_error *e) {
 
 static void test_gpu_places_faults(void) {
     GPU_NEEDED();
-    CHECK(gpu_fault_rounds(places_scenario, 250, 3, 23) > 60 / GPU_EVERY);
+    CHECK(gpu_fault_rounds(places_scenario, 250, 3, 23) > 60 / gpu_every());
 }
 
 static void test_gpu_places_oom(void) {
     GPU_NEEDED();
-    gpu_oom_rounds(places_scenario, GPU_EVERY);
+    gpu_oom_rounds(places_scenario, gpu_every());
 }
 
 /* ---- choosing, on a made-up API ---------------------------------------------------------------------------------- */
@@ -810,7 +810,7 @@ static void suite_gpu_places(void) {
     static char name[96];
     size_t i, j;
     for (i = j = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i++) {
-        if (!gpu_first_of_row(i) || j++ % GPU_EVERY) continue;
+        if (!gpu_first_of_row(i) || j++ % gpu_every()) continue;
         arch_file = ARCH_FILES[i];
         snprintf(name, sizeof name, "gpu_places_%s", arch_file);
         if (CHECK_DEVICES) check_run(name, places_arch_run);

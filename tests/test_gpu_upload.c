@@ -6,28 +6,22 @@ static int upload_slices; /* of the last UPLOAD_SLICES that was not over */
 
 /* The weights once more, in pieces of so many bytes. */
 static infer_result upload_send(infer_model *m, uint64_t piece, int way, infer_error *e) {
-    infer__upload u;
+    infer__upload *u = NULL;
     infer__budget budget;
     infer_result r;
-    uint64_t floats;
+    int32_t jobs;
     infer__place_drop(m);
-    memset(&u, 0, sizeof u);
     memset(&budget, 0, sizeof budget);
     budget.end = infer__slice_end(way == UPLOAD_SLICES ? 0 : -1);
     upload_slices = 0;
     infer__error_clear(e);
-    u.m = m;
-    u.piece = piece;
-    u.failed = u.layer = -1;
-    floats = infer__upload_count(m, &u.max_jobs);
-    u.jobs = (infer__upload_job *)calloc((size_t)u.max_jobs, sizeof *u.jobs);
-    u.stage = u.next = (float *)calloc((size_t)floats + 1, sizeof *u.stage);
-    r = infer__upload_plan(&u, e);
-    CHECK((uint64_t)(u.next - u.stage) <= floats);
-    while (!r && (r = infer__upload_run(&u, way == UPLOAD_THREAD, &budget, e)) == INFER_MORE) { r = INFER_OK; upload_slices++; }
-    CHECK(!u.gpu && u.waiting == 0);
-    free(u.jobs);
-    free(u.stage);
+    r = infer__upload_begin(m, &u, e);
+    CHECK(u && (uint64_t)(u->next - u->stage) <= infer__upload_count(m, &jobs) && u->n_jobs <= jobs);
+    if (!u) return r;
+    u->piece = piece;
+    while (!r && (r = infer__upload_run(u, way == UPLOAD_THREAD, &budget, e)) == INFER_MORE) { r = INFER_OK; upload_slices++; }
+    CHECK(!u->gpu && u->waiting == 0);
+    infer__upload_free(m, &u);
     return r;
 }
 

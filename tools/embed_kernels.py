@@ -15,7 +15,7 @@ highest) become 5 digits to the base 85. In PTX, ranks stand for the numbers of 
 large. src/compute/gpu/gpu_unpack.c is the other way, and describes both. What is embedded already stays as it is when it
 gives the same text: versions of the packer differ.
 """
-import argparse, concurrent.futures, hashlib, lzma, os, re, shutil, subprocess, sys, textwrap
+import argparse, concurrent.futures, functools, hashlib, lzma, os, re, shutil, subprocess, sys, textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = "kernels_embed.h"
@@ -322,10 +322,26 @@ def named(coded):
 
 
 class Ptx:
-    """The PTX of a module. inputs: hash of what it was made of; hash: of the text; plain: the text; coded: as it is packed."""
-    def __init__(self, name, inputs, plain, coded=None):
-        self.name, self.inputs, self.plain, self.hash = name, inputs, plain, "%016x" % fnv(plain)
-        self.coded = ranked(plain) if coded is None else coded
+    """The PTX of a module, made of the text or of what is packed. inputs: hash of what it was made of; hash: of the text; plain: the text;
+    coded: as it is packed. Each of the last three takes a tenth of a second: when somebody asks for it."""
+    def __init__(self, name, inputs, plain=None, coded=None):
+        self.name, self.inputs = name, inputs
+        if plain is not None:
+            self.plain = plain
+        if coded is not None:
+            self.coded = coded
+
+    @functools.cached_property
+    def plain(self):
+        return named(self.coded)
+
+    @functools.cached_property
+    def coded(self):
+        return ranked(self.plain)
+
+    @functools.cached_property
+    def hash(self):
+        return "%016x" % fnv(self.plain)
 
 
 class Block:
@@ -365,19 +381,24 @@ def embedded_texts():
             if m.group(2) in coded}
 
 
-def embedded_blocks():
-    """name -> Block of the kernels_embed.h that is there; one that is damaged is left out."""
+@functools.lru_cache(1)
+def blocks_in(text):
+    """name -> Block of a kernels_embed.h; one that is damaged is left out."""
     out = {}
-    for m in PTX_BLOCK.finditer(embedded()):
+    for m in PTX_BLOCK.finditer(text):
         coded, ptx, at = "".join(re.findall(r'"([^"]*)"', m.group(4))), [], 0
         packed = undigits(coded, int(m.group(3)))
         all = unpacked(packed) or b""
         for name, inputs, n in PTX_ROW.findall(m.group(1)):
-            ptx.append(Ptx(name, inputs, named(all[at:at + int(n)]), all[at:at + int(n)]))
+            ptx.append(Ptx(name, inputs, coded=all[at:at + int(n)]))
             at += int(n)
         if at == len(all):
             out[m.group(2)] = Block(m.group(2), ptx, packed, coded)
     return out
+
+
+def embedded_blocks():
+    return blocks_in(embedded())
 
 
 def embedded_ptx():

@@ -860,7 +860,7 @@ static const char *infer__indexer_lacks(const infer__ops *ops, const infer__laye
 static void infer__nextn_keys(infer__keys *k, infer__hparams *hp);
 static void infer__nextn_parts(infer_model *m, infer__layer *l);
 static void infer__further_fill(infer_context *c);
-static uint64_t infer__further_floats(const infer__hparams *hp);
+static uint64_t infer__further_bytes(const infer__hparams *hp); /* of infer_session.further; 0 = it has none */
 /* Bytes of the allocator that a session of all cells takes, and evals that keep one row of results. */
 static uint64_t infer__session_bytes(const infer__plan *p, const infer_model *m);
 static void infer__further_fork(infer_session *to, const infer_session *from);

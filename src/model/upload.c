@@ -36,7 +36,7 @@ struct infer__upload {
     uint64_t total, piece;
     int32_t failed; /* device whose memory was not enough, -1 = none */
     int32_t held;   /* its layers before that */
-    int32_t planned, compiled; /* memory is there; layers whose kernels are compiled */
+    int32_t compiled; /* layers whose kernels are compiled */
     /* of whoever sends */
     infer__upload_at at;
     uint64_t gone, waiting; /* bytes given to devices; those since the last flush */
@@ -420,10 +420,10 @@ static infer_result infer__upload_begin(infer_model *m, infer__upload **out, inf
     u->m = m;
     u->failed = u->layer = -1;
     floats = infer__upload_count(m, &u->max_jobs);
-    if (m->sizes_only) return INFER_OK;
+    if (m->sizes_only) return infer__upload_plan(u, err);
     u->jobs = (infer__upload_job *)infer__calloc(&m->mem, (uint64_t)u->max_jobs, sizeof *u->jobs);
     u->stage = u->next = (float *)infer__calloc(&m->mem, floats + 1, sizeof *u->stage);
-    if (u->jobs && u->stage) return INFER_OK;
+    if (u->jobs && u->stage) return infer__upload_plan(u, err);
     return infer__error(err, INFER_ERR_MEMORY, "no memory for %llu bytes of vectors",
                         (unsigned long long)(floats * sizeof(float)));
 }
@@ -435,9 +435,7 @@ static infer_result infer__upload_try(infer_model *m, infer__upload **x, infer__
     infer__upload *u = *x;
     *failed = -1;
     *held = 0;
-    if (!r && !u->planned) r = infer__upload_plan(u, err);
     if (!r && !m->sizes_only) {
-        u->planned = 1;
         u->piece = infer__budget_bytes(budget, INFER__UPLOAD_PIECE);
         r = infer__upload_run(u, !slices && u->total >= INFER__UPLOAD_THREAD, budget, err);
     }

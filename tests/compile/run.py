@@ -18,6 +18,13 @@ MACROS = ("STDIO MMAP THREADS MALLOC SIMD AVX2 AVX512 GPU CUDA HIP OPENCL METAL 
 LISTS = {"QUANTS": ["QUANT_Q4_K"], "ARCHS": ["ARCH_llama", "ARCH_jina_bert_v2"], "TOKENIZERS": ["TOKENIZER_llama"], "PRETOKENIZERS": ["PRETOKENIZER_gpt_2"],
          "CACHES": ["CACHE_f16"], "SAMPLERS": ["SAMPLER_greedy", "SAMPLER_top_k"]}  # of INFER_ONLY_NAME, and what is listed: left_out.c looks for it
 NO_SKIP = os.environ.get("INFER_TEST_NO_SKIP") == "1"
+DEEP = os.environ.get("DEEP") == "1"
+
+
+def line_of(text):
+    """In infer.h, counted from 1."""
+    with open(os.path.join(ROOT, "infer.h"), encoding="utf-8") as f:
+        return next(n for n, line in enumerate(f, 1) if text in line)
 
 
 def only(name):
@@ -50,36 +57,43 @@ def cases():
     def impl(name, compiler, args, want="ok", alias=None, cross=False):
         add(name, compiler, args + WARN + ["-c", "impl.c"] + obj(name), want, alias=alias, cross=cross)
 
-    once = ["-O1"] if os.environ.get("DEEP") == "1" else ["-O0", "-DINFER_QUIET"] # the tests on that system are optimised
+    once = ["-O1"] if DEEP else ["-O0", "-DINFER_QUIET"] # the tests on that system are optimised
     quiet = ["-Wno-unknown-warning-option", "-Wno-invalid-feature-combination"]  # what some clangs say of -march=native
-    # a compilation takes 10 to 30 s of CPU, so each is for several things at a time
+    # Optimised, a compilation takes up to a minute of CPU, so each is for several things at a time, and most are not optimised:
+    # what the compiler says of flow it says of build/impl.o
+    level = "-O1" if DEEP else "-O0"
     for cc, label in ((GCC, "gcc"), (CLANG, "clang")):
-        impl("%s -std=c99 after system headers" % label, cc, ["-std=c99", "-O0", "-DINFER_QUIET", "-DBEFORE_SYSTEM"], "silent", label)
+        impl("%s -std=c99 after system headers" % label, cc, ["-std=c99", "-O0", "-fsyntax-only", "-DINFER_QUIET", "-DBEFORE_SYSTEM"], "silent", label)
         exe = os.path.join(OUT, "fast_math_" + label)
-        add("%s -std=c11 -ffast-math" % label, cc, ["-std=c11", "-O1", "-DINFER_QUIET", "-ffast-math"] + WARN + ["fast_math.c", "-o", exe] + LIBS, "silent",
-            run=[exe, MODEL] + [os.path.join(ROOT, "tests", "data", "archs", name + ".gguf") for name in ("llama-mixtral-moe", "gemma3-real-dense")], alias=label)
-        impl("%s default standard -march=native" % label, cc, ["-O3" if cc == GCC else "-O1", "-march=native"] + quiet, alias=label)
-        impl("%s says that it is not optimised" % label, cc, ["-O0", "-fsyntax-only"], "says:without optimisation", alias=label)
+        if DEEP or label == "clang": # whose -ffast-math would change more
+            add("%s -ffast-math -std=c11" % label, cc, ["-std=c11", "-O1", "-DINFER_QUIET", "-ffast-math"] + WARN + ["fast_math.c", "-o", exe] + LIBS,
+                "silent", run=[exe, MODEL] + [os.path.join(ROOT, "tests", "data", "archs", name + ".gguf")
+                                              for name in ("llama-mixtral-moe", "gemma3-real-dense")], alias=label)
+        impl("%s default standard -march=native" % label, cc, ["-O3" if cc == GCC and DEEP else level, "-DINFER_QUIET", "-march=native"] + quiet, alias=label)
+        impl("%s says that it is not optimised, and where" % label, cc, ["-O0", "-fsyntax-only"], "says:infer.h:%d:" % line_of("infer.h is being compiled without"),
+             alias=label)
         add("%s declarations -std=c89" % label, cc, ["-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror", "-c", "decl.c"]
             + obj(label + "89"), alias=label)
         add("%s -fshort-enums is refused" % label, cc, ["-fshort-enums", "-c", "decl.c"] + obj(label + "short"), "fail:infer_enums_have_4_bytes", alias=label)
-    impl("gcc -std=c99 -O2", GCC, ["-std=c99", "-O2"], alias="gcc") # that of most users, and timed
-    if not GCC:
-        impl("clang -std=c99 -O2", CLANG, ["-std=c99", "-O2"], alias="clang")
+    made = os.path.join(ROOT, "build", "impl.o") # by -O2, which is that of most users; else it is made here, and timed
+    if not DEEP and os.path.exists(made + ".log") and os.path.getmtime(made) > os.path.getmtime(os.path.join(ROOT, "infer.h")):
+        add("build/impl.o without warnings", "sh", ["-c", 'cat "$1"; test ! -s "$1"', "sh", made + ".log"], "silent")
+    else:
+        impl("gcc -std=c99 -O2" if GCC else "clang -std=c99 -O2", GCC or CLANG, ["-std=c99", "-O2"], alias="gcc" if GCC else "clang")
     for m in MACROS: # all pairs of them: switches.py; without code, by clang, where there is one, since gcc then says less
         impl("INFER_NO_" + m, CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_NO_" + m])
     for m in LISTS:
         impl("INFER_ONLY_" + m, CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET"] + only(m))
     impl("INFER_MINIMAL", CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_MINIMAL"])
     exe = os.path.join(OUT, "left_out")
-    add("every INFER_NO_*", CC, ["-std=c99", "-O1"] + ["-DINFER_NO_" + m for m in MACROS] + WARN + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
+    add("every INFER_NO_*", CC, ["-std=c99", level, "-DINFER_QUIET"] + ["-DINFER_NO_" + m for m in MACROS] + WARN + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
     exe = os.path.join(OUT, "only")
     add("every INFER_ONLY_*", CLANG or CC, ["-std=c99", "-O0", "-DINFER_QUIET"] + [f for m in LISTS for f in only(m)] + WARN
         + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
     exe = os.path.join(OUT, "minimal")
     add("INFER_MINIMAL tells", CC, ["-std=c99", "-Os", "-DINFER_MINIMAL", "-DINFER_STATIC", "-DINFER_QUANT_Q4_K"] + WARN
         + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL])
-    impl("INFER_STATIC", CC, ["-std=c99", "-O1", "-DINFER_STATIC"])
+    impl("INFER_STATIC", CLANG or CC, ["-std=c99", level, "-DINFER_QUIET", "-DINFER_STATIC"])
 
     for cxx, label in ((GXX, "g++"), (CLANGXX, "clang++")):
         for std in ("c++98", "c++17"):
@@ -92,7 +106,7 @@ def cases():
     add("two translation units, INFER_STATIC", CC, ["-O0", "-DINFER_QUIET", "-DINFER_STATIC", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe])
     # one compilation of the library for both: C calls it, and C++
     o, exe, libs = os.path.join(OUT, "two_a.o"), os.path.join(OUT, "two"), " ".join(LIBS)
-    link = '"$1" -O1 -c two_a.c -o "$3" && "$1" -O1 two_b.c "$3" -o "$4" %s' % libs
+    link = '"$1" -O0 -DINFER_QUIET -c two_a.c -o "$3" && "$1" -O1 two_b.c "$3" -o "$4" %s' % libs
     add("two translation units" if not GXX else "two translation units, and C++ calls the C implementation", "sh",
         ["-c", link + (' && "$4" && "$2" -O1 two_b.cpp "$3" -o "$4" %s' % libs if GXX else ""), "sh", CC, GXX or "", o, exe], run=[exe])
     if not GXX:
@@ -103,7 +117,7 @@ def cases():
         cxx = ' && "$4" -std=c++98 -O1 -Wall -Wextra -Werror static_objects.cpp "$2" "-Wl,-rpath,$6" -o "$5" && INFER_TEST_MODEL="$7" "$5"' if GXX else ""
         add("a shared library, unloaded 50 times" + (", and in static objects of C++" if GXX else ""), "sh",
             ["-c", '"$1" -O0 -DINFER_QUIET -fPIC -shared impl.c -o "$2" %s && "$1" -O1 -Wall -Wextra -Werror unload.c -o "$3" -ldl' % " ".join(LIBS) + cxx,
-             "sh", CC, lib, exe, GXX or "", static, OUT, MODEL], run=[exe, lib, MODEL])
+             "sh", CLANG or CC, lib, exe, GXX or "", static, OUT, MODEL], run=[exe, lib, MODEL])
 
     split, lines = os.path.join(OUT, "split"), os.path.join(OUT, "line.h")
     add("amalgamate.py --split", "sh",

@@ -7,12 +7,14 @@
 Faces:  words    what compilers do not see: every pointer says its address space, no words of one language only
         opencl   OpenCL C 1.2 without any extension
         ptx      CUDA by clang, for both tiers; ptxas, where it is installed, then assembles that
-        embedded the PTX in kernels_embed.h, which is what CUDA drivers get, by ptxas for all devices that it is for
-        gcn      HIP by clang: the programs of SPREAD, for a chip of each generation
-        hiprtc   HIP by AMD's own compiler, the same programs, a program and chip each in a child process (hiprtc.c); where its
-                 library is
-DEEP=1: all programs, for one of two chips by clang, and by hiprtc for one with waves of the other size.
+        embedded the PTX in kernels_embed.h, which is what CUDA drivers get, by ptxas
+        gcn      HIP by clang, for a chip of each generation
+        hiprtc   HIP by AMD's own compiler, a program and chip each in a child process (hiprtc.c); where its library is
         metal    Metal as C++14, with the stand-in metal/metal_stdlib; "metal spaces" once more with real address spaces
+Without DEEP=1, and without a FILTER, ptx, gcn, hiprtc and metal spaces are for the programs of SPREAD, since clang made all of
+kernels_embed.h's PTX and other faces have all programs; embedded is for those and half of the others, for the oldest device or the newest.
+DEEP=1: all programs, gcn for one of two chips, and hiprtc for one with waves of the other size; embedded for the oldest and the
+newest device, and for all devices those of SPREAD.
 Programs lie in build/kernels/NAME.cl, as drivers get them: line numbers in messages count there.
 """
 import concurrent.futures, os, re, shutil, subprocess, sys
@@ -53,20 +55,29 @@ def words(text):
 CHIPS = ("gfx90a", "gfx1100")  # DEEP: other programs in turn; two more by AMD's own compiler, see RTC_CHIPS
 MORE_CHIPS = ("gfx803", "gfx900", "gfx906", "gfx942", "gfx1030", "gfx1151", "gfx1201")
 SPREAD = ("base", "kv_f16", "q4_k")
+SPECIAL = re.compile(r"(?:^|_)(?:q4_k|f16)$")  # and of the special kernels: by their types
 RTC_CHIPS = ("gfx1030", "gfx906")  # of those that ROCm 5.2 knows, in turn as well: a program meets both sizes of waves.
                                   # For others its compiler ends the process
 MORE_RTC_CHIPS = ("gfx803", "gfx90a")
 
 
+def in_spread(module, kind):
+    return module.name in SPREAD or bool(kind.form and SPECIAL.search(module.name))
+
+
 class Face:
     """A way to compile. args: between the compiler and the file. needs: what clang must have been built for. then: devices
-    for which ptxas assembles the result. form, tier: which special kernels it is for, see KIND in kernels.def. only:
-    programs; () means all."""
-    def __init__(self, name, args, needs="", then=(), form="", tier=0, only=()):
-        self.name, self.args, self.needs, self.then, self.form, self.tier, self.only = name, args, needs, then, form, tier, only
+    for which ptxas assembles the result. form, tier: which special kernels it is for, see KIND in kernels.def. few: some programs,
+    unless DEEP asks for all; only: these programs even then, () means all."""
+    def __init__(self, name, args, needs="", then=(), form="", tier=0, few=False, only=()):
+        self.name, self.args, self.needs, self.then, self.form, self.tier, self.few, self.only = name, args, needs, then, form, tier, few, only
 
     def takes(self, module, kind):
         return module.name in (self.only or [module.name]) and (not kind.form or (self.form == kind.form and self.tier >= kind.tier))
+
+    def takes_now(self, module, kind):
+        """Without a FILTER."""
+        return DEEP or not self.few or in_spread(module, kind)
 
 
 def faces():
@@ -75,15 +86,15 @@ def faces():
     for arch, feature, then in (("sm_61", "+ptx63", ("75",)), ("sm_80", "+ptx70", ("80",))):
         # a toolkit that is there would change what clang writes
         out.append(Face("ptx " + arch, ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "--cuda-gpu-arch=" + arch,
-                                        "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then, "PTX", int(arch[3:])))
+                                        "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then, "PTX", int(arch[3:]), few=True))
     for arch in CHIPS + MORE_CHIPS:
         out.append(Face("gcn " + arch, ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "--offload-arch=" + arch, "-O2",
-                                        "-ffp-contract=off", "-S"], "amdgcn", only=SPREAD if arch in MORE_CHIPS or not DEEP else ()))
+                                        "-ffp-contract=off", "-S"], "amdgcn", few=True, only=() if arch in CHIPS else SPREAD if DEEP else SPREAD[-1:]))
     metal = ["-fsyntax-only", "-D__METAL_VERSION__=240", "-isystem", os.path.join(HERE, "metal"), "-Wno-unknown-attributes"]
     out.append(Face("metal", ["-x", "c++", "-std=c++14", "--target=x86_64-unknown-linux-gnu", "-nostdinc", "-nostdinc++",
                               "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64", (), "METAL", 99))
     out.append(Face("metal spaces", ["-x", "cl", "-cl-std=clc++1.0", "-Xclang", "-cl-ext=-all,+cl_khr_fp16", "-DMETAL_SPACES"] + metal,
-                    "", (), "METAL", 99))
+                    "", (), "METAL", 99, few=True))
     return out
 
 
@@ -133,23 +144,29 @@ EMBEDDED = ("75", "80", "86", "89", "90", "100", "120")  # devices that ptxas of
 
 
 def embedded_jobs(modules, kinds, only):
-    """[(name of the module, its PTX, device)]. PTX of tier 90a is for that device alone."""
+    """[(name of the module, its Ptx or None, device)]. PTX of tier 90a is for that device alone."""
     texts, out = embed_kernels.embedded_ptx(), []
-    for m in modules:
+    for i, m in enumerate(modules):
         tier = kinds[m.kind].ptx_tier()
         if not tier:
             continue
         devices = ["90a"] if tier == "90a" else [d for d in EMBEDDED if int(d) >= int(tier)]
-        for device in devices if m.name in SPREAD else sorted({devices[0], devices[-1]}):  # the oldest and the newest
+        if m.name not in SPREAD or not DEEP:
+            devices = devices[:1] + devices[1:][-1:]
+        if not DEEP and not only:
+            if i % 2 and not in_spread(m, kinds[m.kind]):
+                continue
+            devices = devices[i // 2 % 2:][:1] or devices
+        for device in devices:
             if only in "%s, embedded, ptxas sm_%s" % (m.name, device):
-                out.append((m.name, texts[m.name].plain.decode("ascii") if m.name in texts else "", device))
+                out.append((m.name, texts.get(m.name), device))
     return out
 
 
-def assemble(ptxas, name, text, device):
+def assemble(ptxas, name, ptx, device):
     made = os.path.join(OUT, "%s-embedded-%s" % (name, device))
-    with open(made + ".ptx", "w", encoding="ascii") as f:
-        f.write(text)
+    with open(made + ".ptx", "wb") as f:
+        f.write(ptx.plain if ptx else b"")
     return ("%s, embedded, ptxas sm_%s" % (name, device),) + call([ptxas, "-arch=sm_" + device, made + ".ptx", "-o", made + ".cubin"])
 
 
@@ -199,7 +216,8 @@ def check(only):
     targets, jobs = call([clang, "--print-targets"])[1], []
     for face in faces():
         mine = [(m.name, face) for i, m in enumerate(modules)
-                if face.takes(m, kinds[m.kind]) and in_turn(m, i, face.name[4:], CHIPS) and only in "%s, %s" % (m.name, face.name)]
+                if face.takes(m, kinds[m.kind]) and (only or face.takes_now(m, kinds[m.kind])) and in_turn(m, i, face.name[4:], CHIPS)
+                and only in "%s, %s" % (m.name, face.name)]
         if mine and face.needs and not re.search(r"\b%s\b" % face.needs, targets):
             count.skip(face.name, "%s is not made for %s" % (clang, face.needs), len(mine))
         else:
@@ -209,7 +227,7 @@ def check(only):
     for results in compile_all(clang, ptxas, {m.name: embed_kernels.module_text(m) for m in modules}, jobs):
         for r in results:
             count.result(*r)
-    hiprtc(count, [(m.name, arch) for i, m in enumerate(modules) for arch in RTC_CHIPS + (MORE_RTC_CHIPS if m.name in SPREAD else ())
+    hiprtc(count, [(m.name, arch) for i, m in enumerate(modules) for arch in RTC_CHIPS + (MORE_RTC_CHIPS if DEEP and m.name in SPREAD else ())
                    if not kinds[m.kind].form and in_turn(m, i, arch, RTC_CHIPS) and only in "%s, hiprtc %s" % (m.name, arch)])
     return count.end()
 
@@ -296,12 +314,17 @@ def self_test():
         count.skip("kernel faces", NO_CLANG)
         return count.end()
     by_name, prelude = {f.name: f for f in faces()}, embed_kernels.module_text(embed_kernels.modules()[0])
-    programs, wanted = {"sample": prelude + SAMPLE}, [("sample", f, None) for f in by_name]  # program, face, mistake
+    programs = {"sample": prelude + SAMPLE}
+    wanted = [("sample", f, None) for f in by_name if DEEP or not by_name[f].few]  # program, face, mistake
     count.result("sample, words", not words(SAMPLE), words(SAMPLE))
     for i, (mistake, this, that, refused) in enumerate(PLANTED):
+        if not DEEP:
+            refused = "|".join(face for face in refused.split("|") if not face.startswith(("ptx", "gcn")) or mistake == "no semicolon")
         text, name = SAMPLE.replace(this, that), "planted%d" % i
         programs[name] = prelude + text
         for face in refused.split("|"):
+            if not face:
+                continue
             if text == SAMPLE or face == "words":
                 count.result("planted '%s' is accepted as words" % mistake, text != SAMPLE and words(text), "")
             elif "ptxas" in face and not ptxas:

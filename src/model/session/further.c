@@ -24,9 +24,10 @@ static int32_t infer__further_cap(const infer__hparams *hp) {
     return INFER__FURTHER_ROWS + infer__further_history(hp);
 }
 
-static uint64_t infer__further_floats(const infer__hparams *hp) {
+static uint64_t infer__further_bytes(const infer__hparams *hp) {
+    if (!INFER__HAS_DRAFTS || !hp->n_predict) return 0;
     return ((uint64_t)infer__further_levels(hp) * (uint64_t)infer__further_cap(hp) + 2 * (uint64_t)hp->n_predict) *
-           (uint64_t)hp->n_embd;
+           (uint64_t)hp->n_embd * sizeof(float);
 }
 
 static float *infer__further_level(const infer_session *s, int32_t level) {

@@ -38,7 +38,7 @@ static uint64_t infer__session_bytes(const infer__plan *p, const infer_model *m)
     uint64_t n = infer__block_bytes(sizeof(infer_session)) + infer__block_bytes(sizeof(infer__top_logit));
     n += infer__block_bytes((uint64_t)p->cells * sizeof(infer_token));
     n += INFER__CACHE_GROUPS * infer__block_bytes((uint64_t)p->max_pages * sizeof(int32_t));
-    n += infer__block_bytes(m->hp.n_predict ? infer__further_floats(&m->hp) * sizeof(float) : 0);
+    n += infer__block_bytes(infer__further_bytes(&m->hp));
     n += infer__block_bytes(m->hp.encoder ? 0 : (uint64_t)m->hp.n_vocab * sizeof(float));
     return n;
 }
@@ -75,9 +75,8 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
         s->pages[g] = (int32_t *)infer__calloc(mem, (uint64_t)c->plan.max_pages, sizeof(int32_t));
         for (i = 0; s->pages[g] && i < c->plan.max_pages; i++) s->pages[g][i] = -1;
     }
-    if (INFER__HAS_DRAFTS && m->hp.n_predict)
-        s->further = (float *)infer__calloc(mem, infer__further_floats(&m->hp), sizeof(float));
-    if (!s->tokens || (INFER__HAS_DRAFTS && m->hp.n_predict && !s->further) || !s->pages[0] || !s->pages[1] ||
+    if (infer__further_bytes(&m->hp)) s->further = (float *)infer__calloc(mem, infer__further_bytes(&m->hp), 1);
+    if (!s->tokens || (infer__further_bytes(&m->hp) && !s->further) || !s->pages[0] || !s->pages[1] ||
         !infer__results_reserve(s, s->top_wanted) ||
         !infer__rows_reserve(mem, &s->logits, &s->logits_cap, !m->hp.encoder, m->hp.n_vocab)) {
         infer__session_free(s);
