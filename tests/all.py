@@ -148,14 +148,15 @@ def group_check(t):
     t.step("tests on src/", ["build/check"])
 
 
-# Kernels, and wrong ones on purpose, which `make gpu` has on its doubles.
-DEVICES = "gpu_ops,gpu_few,gpu_check_wrong,gpu_check_covers"
+# Kernels, wrong ones on purpose, and long tests of whole models, which `make gpu` has on its doubles.
+DEVICES = ("gpu_ops,gpu_few,gpu_check_wrong,gpu_check_covers,gpu_model_models,gpu_model_quants,gpu_model_sample,gpu_model_release,gpu_model_rounded,"
+           "gpu_model_oom,gpu_model_state_kv")
 
 
 def group_test(t):
     """infer.h, which is what src/ gives (sources checks that): the tests on src/ are those of `make check`. A few models run on OpenCL,
     all with DEEP=1; `make gpu` has more, on its doubles."""
-    tests = [lambda t: t.step("tests on infer.h", ["build/check-h"], env={} if DEEP else {"CHECK_WITHOUT": DEVICES, "CHECK_GPU_EVERY": "16"})]
+    tests = [lambda t: t.step("tests on infer.h", ["build/check-h"], env={} if DEEP else {"CHECK_WITHOUT": DEVICES, "CHECK_GPU_EVERY": "64"})]
     if not DEEP:
         tests.append(lambda t: t.step("GPU kernels, some shapes", ["build/check-h", "gpu_ops"], env={"CHECK_EMULATED": "1"}))
     together(t, *tests, lambda t: t.step("compile", [PY, "tests/compile/run.py", "--native"]), group_cli, builds, group_examples, sources,
@@ -392,16 +393,16 @@ def group_cli(t):
 
 def group_san(t):
     """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer, MemorySanitizer and valgrind, the GPU kernels under oclgrind."""
-    tsan = {"TSAN_OPTIONS": "halt_on_error=1", "CHECK_EMULATED": "1", "CHECK_GPU_EVERY": "16", "CHECK_WITHOUT": ",".join([TEXTS, ONE_THREAD] + [KERNEL_MATHS, NO_RACES] * (not DEEP))}
+    tsan = {"TSAN_OPTIONS": "halt_on_error=1", "CHECK_EMULATED": "1", "CHECK_GPU_EVERY": "64", "CHECK_WITHOUT": ",".join([TEXTS, ONE_THREAD] + [DEVICES, NO_RACES] * (not DEEP))}
     asan = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
     # POCL leaks what LLVM compiles for it, which LeakSanitizer reports: let its cache have all kernels first
-    few = {} if DEEP else {"CHECK_EMULATED": "1", "CHECK_GPU_EVERY": "16"}
+    few = {} if DEEP else {"CHECK_EMULATED": "1", "CHECK_GPU_EVERY": "64"}
     if os.path.exists("/etc/OpenCL/vendors/pocl.icd") and not os.path.isdir("build/cache/pocl"):
-        t.step("POCL compiles the kernels", ["build/check-h", "gpu"], env=dict(few, **({} if DEEP else {"CHECK_WITHOUT": KERNEL_MATHS})))
+        t.step("POCL compiles the kernels", ["build/check-h", "gpu"], env=dict(few, **({} if DEEP else {"CHECK_WITHOUT": DEVICES})))
     together(t, lambda t: t.step("TSan", ["build/check-tsan"], env=tsan),
              *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
              lambda t: t.step("ASan and UBSan, GPUs", ["build/check-asan", "gpu"],
-                              env=dict(asan, **dict(few, CHECK_EMULATED="1", **({} if DEEP else {"CHECK_WITHOUT": KERNEL_MATHS})))),
+                              env=dict(asan, **dict(few, CHECK_EMULATED="1", **({} if DEEP else {"CHECK_WITHOUT": DEVICES})))),
              lambda t: t.step("ASan and UBSan", ["build/check-asan"], env=dict(asan, **dict(few, CHECK_WITHOUT=",".join(["gpu"] + [SAME_READS] * (not DEEP))))))
 
 
@@ -449,10 +450,6 @@ KERNELS = "gpu_ops_,gpu_arch,gpu_places,gpu_upload,gpu_model_cache,gpu_model_fau
 # Tests that start no thread, or only those of OpenCL: ThreadSanitizer has nothing to see in them, and makes each of them fifteen times as slow.
 ONE_THREAD = ("test_hostile_keys,gpu_upload_faults,gpu_upload_slices,gpu_places_faults,gpu_places_oom,gpu_model_oom,gpu_model_faults,gpu_verdict,gpu_check_covers,gpu_check_wrong,gpu_cuda_modules,gpu_special,gpu_ptx,gpu_text,gpu_verdict_hostile,test_chat_replies,"
               "int8_dots,int8_quantise,int8_unpack,gpu_arch_,gpu_model_quants,test_tokenizer,test_vocab,test_ugm,test_kinds,test_pretokenizer,test_gguf,test_jinja,test_json,test_schema,test_grammar,test_sampler")
-
-
-# What OpenCL computes, and POCL compiles without the sanitizers: so they see nothing of it.
-KERNEL_MATHS = DEVICES + ",gpu_model_models/TinyStories"
 
 
 # Minutes of arithmetic, and of logic, over memory that shorter tests read and write in the same places.

@@ -226,7 +226,7 @@ static void budget_table(const budget_context *c, const char *what, const infer_
         seconds = seconds > empty ? 40 * (seconds - empty) : 0;
         if (seconds > *worst) *worst = seconds;
         if (getenv("BUDGET_SHOW")) fprintf(stderr, "%6.3f s  %s\n", seconds, detail);
-        CHECK(seconds < 3.0 * BUDGET_SLOW);
+        CHECK(seconds < 10.0 * BUDGET_SLOW); /* at most 2 on a quiet machine; what is counted too low takes minutes */
     }
 }
 static void test_budget_operations(void) {

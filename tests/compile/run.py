@@ -80,8 +80,9 @@ def cases():
         add("build/impl.o without warnings", "sh", ["-c", 'cat "$1"; test ! -s "$1"', "sh", made + ".log"], "silent")
     else:
         impl("gcc -std=c99 -O2" if GCC else "clang -std=c99 -O2", GCC or CLANG, ["-std=c99", "-O2"], alias="gcc" if GCC else "clang")
-    for m in MACROS: # all pairs of them: switches.py; without code, by clang, where there is one, since gcc then says less
-        impl("INFER_NO_" + m, CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_NO_" + m])
+    # without code, by clang, where there is one, since gcc then says less; all pairs of them: switches.py
+    for names in [[m] for m in MACROS] if DEEP else [MACROS[i:i + 2] for i in range(0, len(MACROS), 2)]:
+        impl(" ".join("INFER_NO_" + m for m in names), CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET"] + ["-DINFER_NO_" + m for m in names])
     for m in LISTS:
         impl("INFER_ONLY_" + m, CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET"] + only(m))
     impl("INFER_MINIMAL", CLANG or CC, ["-std=c99", "-fsyntax-only", "-DINFER_QUIET", "-DINFER_MINIMAL"])
@@ -103,7 +104,7 @@ def cases():
         add("%s implementation is refused" % label, cxx, ["-x", "c++", "-c", "impl.c"] + obj(label + "impl"), "fail:compile that as C", alias=label)
 
     exe = os.path.join(OUT, "two_static")
-    add("two translation units, INFER_STATIC", CC, ["-O0", "-DINFER_QUIET", "-DINFER_STATIC", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe])
+    add("two translation units, INFER_STATIC", CLANG or CC, ["-O0", "-DINFER_QUIET", "-DINFER_STATIC", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe])
     # one compilation of the library for both: C calls it, and C++
     o, exe, libs = os.path.join(OUT, "two_a.o"), os.path.join(OUT, "two"), " ".join(LIBS)
     link = '"$1" -O0 -DINFER_QUIET -c two_a.c -o "$3" && "$1" -O1 two_b.c "$3" -o "$4" %s' % libs
