@@ -46,7 +46,7 @@ MACHINES = (
          ["pre-tokenizers against their expressions: the Python package regex is not installed"]),
         ("examples without C++", ["env", "ONLY=cpp_host"] + ALL + ["examples"],
          [r"examples/cpp_host.cpp: there is no C\+\+ compiler", ".*: build/examples/.* is not there"]),
-        ("tests of GPUs", ["build/check", "test_gpu"], [NO_DEVICE, "test_gpu_model.*"]),
+        ("tests of GPUs", ["build/check-h", "test_gpu"], [NO_DEVICE, "test_gpu_model.*"]),
         ("the program's GPUs", ["python3", "tests/cli/test_gpu.py", "build/infer"], [".*: no (two )?OpenCL devices?"]),
         ("templates without jinja2", ["python3", "tests/cli/test_template.py", "build/infer"], [".*jinja2.*", ".*INFER_TEST_DATA.*"]),
         ("schemas without jsonschema", ["python3", "tests/cli/test_schema.py", "build/infer"],
@@ -74,10 +74,10 @@ MACHINES = (
     ("clang-19", dict(GCC, **dict(GPP, **CLANG19)), [
         ("HIP's own compiler", ["python3", "tests/kernels/faces.py", "base, hiprtc"], ["hiprtc: no libhiprtc or libamdhip64 .*"]),
         ("Metal programs by clang 19, self-test", SELF_TEST, []),
-        ("tests of GPUs", ["build/check", "test_gpu"], [NO_DEVICE, "test_gpu_model.*"]),
+        ("tests of GPUs", ["build/check-h", "test_gpu"], [NO_DEVICE, "test_gpu_model.*"]),
     ]),
 )
-BUILT = ("infer", "check", "metal/check-metal", "impl.o", "metal/libMetal.so")  # taken over from build/, made by the same cc
+BUILT = ("infer", "check-h", "metal/check-metal", "impl.o", "metal/libMetal.so")  # taken over from build/, made by the same cc
 
 
 def make_machine(name, programs, built):
