@@ -128,6 +128,103 @@ def test_hash_order():
     check(differing(make('c.gguf', tensors_=changed)) == {'(tensors)', '(model)'}, 'a shape')
 
 
+# ---- diff ------------------------------------------------------------------------------------------------------------
+
+def differences(a, b, *options):
+    """The keys and the tensors that differ, by name."""
+    done = infer('diff', a, b, '--json', *options, status=1).json()
+    check(done['same'] is False and done['a'] == a and done['b'] == b, 'the head: %r' % done)
+    return {k['key']: k for k in done['keys']}, {t['name']: t for t in done['tensors']}
+
+
+def test_diff_same():
+    """Nothing is printed, and the status is 0, when the hashes are the same."""
+    a = make('a.gguf')
+    for b in (a, make('b.gguf', dict(reversed(list(META.items()))), tensors()[::-1], 64), make('c.gguf', dict(META, **{'split.count': 1}))):
+        done = infer('diff', a, b)
+        check(done.out == b'' and done.err == '', 'says something: %r %r' % (done.out, done.err))
+        check(infer('diff', a, b, '--json').json() == {'a': a, 'b': b, 'same': True, 'keys': [], 'tensors': []}, 'JSON')
+    check(infer('diff', stories(), stories()).out == b'', 'a real model')
+
+
+def test_diff_keys():
+    """Keys of each kind of difference, with both values; long arrays are cut, and the first difference is named."""
+    long = list(range(100))
+    long[57], long[60] = 999, 1000
+    other = dict(META, **{'a.number': 1.25, 'a.list': [1, 2], 'a.text': 7, 'a.long': long, 'b.new': 'new', 'a.words': ['p', 'qq']})
+    del other['a.flag']
+    a, b = make('a.gguf'), make('b.gguf', other)
+    keys, none = differences(a, b)
+    check(none == {} and set(keys) == {'a.flag', 'a.number', 'a.list', 'a.text', 'a.long', 'b.new', 'a.words'}, 'which: %r' % keys)
+    check(keys['a.flag'] == {'key': 'a.flag', 'a': {'type': 'bool', 'value': True}, 'b': None}, 'removed: %r' % keys['a.flag'])
+    check(keys['b.new'] == {'key': 'b.new', 'a': None, 'b': {'type': 'string', 'value': 'new'}}, 'added')
+    check((keys['a.text']['a'], keys['a.text']['b']) == ({'type': 'string', 'value': META['a.text']}, {'type': 'u32', 'value': 7}), 'another type')
+    check(keys['a.list']['b'] == {'type': 'u32[]', 'value': [1, 2]} and 'differing' not in keys['a.list'], 'another length')
+    check(keys['a.words']['differing'] == 1 and keys['a.words']['first'] == 1, 'words: %r' % keys['a.words'])
+    check(keys['a.long']['a']['value'] == {'n': 100, 'first': list(range(8))} and keys['a.long']['differing'] == 2 and keys['a.long']['first'] == 57, 'long')
+    check(differences(a, b, '--full')[0]['a.long']['b']['value'] == long, '--full')
+    done = infer('diff', a, b, status=1)
+    lines = done.out.decode().splitlines()
+    for line in ('- key a.flag  bool = true', '+ key b.new  string = "new"', '~ key a.number  f32 = 1.5 -> 1.25', '~ key a.list  u32[] = [1, 2, 3] -> [1, 2]',
+                 '~ key a.text  string = "x"y\\n\\" -> u32 = 7'):
+        check(line in lines, 'no line %r in %r' % (line, lines))
+    check(any(line.endswith('2 of 100 elements differ, the first is 57: 57 -> 999') for line in lines), 'the first element: %r' % lines)
+    check('7 keys, 0 tensors' in done.err, done.err)
+
+
+def q8_0(rows):
+    """Rows of 32 whole numbers, and a scale each."""
+    return b''.join(struct.pack('<e32b', scale, *values) for scale, values in rows)
+
+
+def test_diff_tensors():
+    """Tensors of each kind of difference, with the largest and NMSE of the decoded values."""
+    rows = [(0.5, range(-16, 16)), (0.25, range(32))]
+    plain = [scale * v for scale, values in rows for v in values]
+    off = list(plain)
+    off[40] += 3.0
+    off[5] -= 1.0
+    base = [('same', [4], 0, floats(1, 2, 3, 4)), ('gone', [4], 0, floats(1, 2, 3, 4)), ('shape', [4, 2], 0, floats(*range(8))),
+            ('type', [32, 2], 8, q8_0(rows)), ('values', [32, 2], 8, q8_0(rows)), ('off', [32, 2], 8, q8_0(rows)), ('zero', [2], 0, floats(0, 0)),
+            ('nan', [2], 0, floats(1, 2)), ('sign', [1], 0, floats(0.0))]
+    rows[1] = (0.25, [7] + list(range(1, 32)))
+    new = [('nan', [2], 0, floats(1, float('nan'))), ('zero', [2], 0, floats(0, 1)), base[0], ('shape', [8], 0, floats(*range(8))),
+           ('type', [32, 2], 0, floats(*plain)), ('values', [32, 2], 8, q8_0(rows)), ('off', [32, 2], 0, floats(*off)), ('new', [1], 0, floats(1)),
+           ('sign', [1], 0, floats(-0.0))]
+    a, b = make('a.gguf', META, base), make('b.gguf', META, new)
+    keys, found = differences(a, b)
+    check(keys == {} and set(found) == {'gone', 'new', 'shape', 'type', 'values', 'off', 'zero', 'nan', 'sign'}, 'which: %r' % sorted(found))
+    check(found['gone']['b'] is None and found['gone']['a'] == {'type': 'F32', 'dims': [4]} and found['new']['a'] is None, 'gone and new')
+    check('nmse' not in found['shape'] and found['shape']['b']['dims'] == [8], 'shape: %r' % found['shape'])
+    squares = sum(x * x for x in plain)
+    for name, largest, nmse, n in (('type', 0, 0, 0), ('values', 1.75, 1.75 ** 2 / squares, 1), ('off', 3, 10 / squares, 2), ('zero', 1, None, 1),
+                                   ('nan', None, None, 1), ('sign', 0, 0, 1)):
+        t = found[name]
+        check(t['largest'] == largest and t['differing'] == n and (t['nmse'] == nmse or abs(t['nmse'] - nmse) < 1e-7 * nmse), '%s: %r' % (name, t))
+    done = infer('diff', a, b, status=1)
+    lines = done.out.decode().splitlines()
+    check('~ tensor type  Q8_0 32 x 2 -> F32 32 x 2; largest difference 0, NMSE 0, 0 of 64 values differ' in lines, lines)
+    check('- tensor gone  F32 4' in lines and '+ tensor new  F32 1' in lines and '~ tensor shape  F32 4 x 2 -> F32 8' in lines, lines)
+    check('0 keys, 9 tensors' in done.err and len(lines) == 9, done.err)
+    for file, name in ((stories(), 'output_norm.weight'), (tiny_stories(), 'token_embd.weight')):
+        raw = bytearray(read(file))
+        g = gguf_file.Gguf(file)
+        raw[g.start + g.tensors[name][2] + 4] ^= 1 # the lowest bit of an F32, of an 8-bit code
+        found = differences(file, write('bit.gguf', bytes(raw)))
+        check(found[0] == {} and list(found[1]) == [name] and found[1][name]['differing'] == 1 and found[1][name]['largest'] > 0, 'a bit: %r' % (found,))
+
+
+def test_diff_failures():
+    """A file that cannot be read: nothing on stdout."""
+    good = make('good.gguf')
+    cut = write('cut.gguf', read(good)[:-40])
+    for a, b, named in ((good, cut, 'cut.gguf'), (cut, good, 'cut.gguf'), (good, temp('missing.gguf'), 'missing.gguf'), (cli.TEMP, good, 'cannot open')):
+        done = infer('diff', a, b, status=1)
+        check(done.out == b'' and named in done.err, done.err)
+    infer('diff', good, status=2)
+    infer('diff', good, good, good, status=2)
+
+
 # ---- damaged files ---------------------------------------------------------------------------------------------------
 
 def test_cut_files():

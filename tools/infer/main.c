@@ -23,6 +23,7 @@ static const cli_command COMMANDS[] = {
     {"list", "", "list the models on this machine", cmd_list},
     {"synth", "SHAPE TYPE OUT", "write a random-weight model", cmd_synth},
     {"hash", "FILE", "SHA-256 of a model's contents", cmd_hash},
+    {"diff", "A B", "what differs between two models", cmd_diff},
     {"quantize", "IN OUT TYPE", "change the storage type", NULL},
     {"perplexity", "MODEL -f FILE", "perplexity of a text", NULL},
     {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},
