@@ -6,8 +6,11 @@ test_cli.py.
 """
 import hashlib
 import os
+import signal
 import struct
+import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -225,6 +228,179 @@ def test_diff_failures():
     infer('diff', good, good, good, status=2)
 
 
+def parts():
+    """Files that are not complete yet, or that were left."""
+    return [f for f in os.listdir(cli.TEMP) if f.endswith('.part')]
+
+
+# ---- edit ------------------------------------------------------------------------------------------------------------
+
+def edited(path, *options):
+    """The metadata of an edited copy, whose tensors are those of the file."""
+    before, out = read(path), temp('edited.gguf')
+    infer('edit', path, out, *options)
+    check(read(path) == before, 'the input was changed')
+    check(data_of(out) == data_of(path), 'the tensors were changed')
+    check(not parts(), 'a temporary file is left')
+    return gguf_file.Gguf(out)
+
+
+def kinds(g):
+    """key -> GGUF type, and of an array the elements' too."""
+    found = {}
+    for key, raw in g.raw.items():
+        kind = struct.unpack_from('<I', raw, 8 + len(key.encode()))[0]
+        found[key] = (kind, struct.unpack_from('<I', raw, 12 + len(key.encode()))[0]) if kind == 9 else kind
+    return found
+
+
+def test_edit():
+    """Keys are removed, renamed and set; the rest stays as it is, in its order."""
+    a = make('a.gguf')
+    g = edited(a, '--set', 'a.number=0.1', '--remove', 'a.list', '--rename', 'a.flag=z.flag', '--set', 'b.new=a=b', '--set', 'a.negative:i64=-5',
+               '--remove', 'a.words', '--set', 'a.list:u8=200')
+    want = {k: v for k, v in META.items() if k not in ('a.list', 'a.flag', 'a.words')}
+    want.update({'a.number': struct.unpack('<f', floats(0.1))[0], 'z.flag': True, 'b.new': 'a=b', 'a.negative': -5, 'a.list': 200})
+    check(g.meta == want, 'metadata: %r' % g.meta)
+    check(list(g.meta) == ['general.architecture', 'z.flag', 'a.text', 'a.number', 'a.negative', 'a.long', 'b.new', 'a.list'], 'order: %r' % list(g.meta))
+    check([kinds(g)[k] for k in ('a.number', 'z.flag', 'b.new', 'a.negative', 'a.list')] == [6, 7, 8, 11, 0], 'types: %r' % kinds(g))
+    g = edited(a, '--remove', 'a.text', '--rename', 'a.flag=a.text', '--rename', 'a.text=a.flag', '--set', 'a.flag=false', '--set', 'a.flag=1')
+    check(g.meta['a.flag'] is True and 'a.text' not in g.meta, 'one after the other')
+    infer('edit', a, temp('b.gguf'), '--set', 'a.text=' + META['a.text'])
+    check(read(temp('b.gguf')) == read(a), 'an edit that changes nothing')
+
+
+def test_edit_values():
+    """Every type at its limits, arrays, and texts from files."""
+    a = make('a.gguf')
+    ints = {'u8': (0, 255), 'i8': (-128, 127), 'u16': (0, 65535), 'i16': (-32768, 32767), 'u32': (0, 2 ** 32 - 1), 'i32': (-2 ** 31, 2 ** 31 - 1),
+            'u64': (0, 2 ** 64 - 1), 'i64': (-2 ** 63, 2 ** 63 - 1)}
+    for number, (name, ends) in zip((0, 1, 2, 3, 4, 5, 10, 11), ints.items()):
+        for x in ends:
+            g = edited(a, '--set', 'n:%s=%d' % (name, x), '--set', 'l:%s[]=%d,%d' % (name, x, ends[0]))
+            check(g.meta['n'] == x and kinds(g)['n'] == number and g.meta['l'] == [x, ends[0]] and kinds(g)['l'] == (9, number), '%s: %r' % (name, g.meta['n']))
+        for x in (ends[0] - 1, ends[1] + 1, '1.5', '', ' 1', '1x', '0x1', '+1', '-'):
+            err = infer('edit', a, temp('never.gguf'), '--set', 'n:%s=%s' % (name, x), status=1).err
+            check("n: '%s' is no %s" % (x, name) in err, err)
+    g = edited(a, '--set', 'f:f64=0.1', '--set', 'g:f32=3.4028234e38', '--set', 'h:f64[]=[1e308, -2.5]', '--set', 'none:i32[]=', '--set', 'no:f32[]=[]',
+               '--set', 'b:bool[]=true, false,1', '--set', 's:string[]=[ "a, \\"b\\"", c d ,"\\n\\t\\\\", ""]', '--set', 'at=@@x', '--set', 'empty=', '--set', 'a:b:string=c',
+               '--set', 'text=@' + write('text', 'one\ntwo\xe9'), '--set', 'a.list=4,5')
+    check(g.meta['f'] == 0.1 and g.meta['g'] == struct.unpack('<f', floats(3.4028234e38))[0] and g.meta['h'] == [1e308, -2.5], 'floats: %r' % g.meta)
+    check((g.meta['none'], g.meta['no'], kinds(g)['none'], kinds(g)['no']) == ([], [], (9, 5), (9, 6)), 'empty arrays')
+    check(g.meta['b'] == [True, False, True] and g.meta['s'] == ['a, "b"', 'c d', '\n\t\\', ''], 'arrays: %r' % g.meta['s'])
+    check((g.meta['at'], g.meta['empty'], g.meta['a:b'], g.meta['text']) == ('@x', '', 'c', 'one\ntwo\xe9'), 'strings: %r' % g.meta)
+    check(g.meta['a.list'] == [4, 5] and kinds(g)['a.list'] == (9, 4), 'an array keeps its type')
+    for value in ('f:f32=3.41e38', 'f:f32=nan', 'f:f64=inf', 'f:f32=', 'f:f64=1,5', 'b:bool=yes', 'l:u8[]=1,2,', 'l:u8[]=[1,2', 'l:u8[]=1,,2', 'l:u8[]=[1]2', 'l:u8[]=1 2',
+                  's:string[]="a', 's:string[]="a\\q"', 's:string[]="a"b', 's=@' + temp('no_such_text')):
+        infer('edit', a, temp('never.gguf'), '--set', value, status=1)
+    check(not os.path.exists(temp('never.gguf')), 'a refused edit wrote its file')
+
+
+def test_edit_alignment():
+    """general.alignment moves the tensors."""
+    for alignment in (8, 1024, 65536):
+        g = edited(make('a.gguf', alignment=64), '--set', 'general.alignment=%d' % alignment)
+        check(all(t[2] % alignment == 0 for t in g.tensors.values()) and len({t[2] for t in g.tensors.values()}) == 3, 'offsets: %r' % g.tensors)
+        check(g.start % alignment == 0 and len(g.data) % alignment == 0, 'padding')
+        infer('info', temp('edited.gguf'), '--check')
+    g = edited(make('a.gguf', alignment=64), '--remove', 'general.alignment')
+    check(g.tensors['two'][2] == 32, 'without it it is 32: %r' % g.tensors)
+    for value in ('12', '0', '-8', '2097152'):
+        infer('edit', make('a.gguf', alignment=64), temp('never.gguf'), '--set', 'general.alignment:i32=' + value, status=1)
+    check(not os.path.exists(temp('never.gguf')), 'a refused edit wrote its file')
+
+
+def test_edit_real():
+    """A real model computes what it computed; the library opens a file again that an edit repaired."""
+    out = temp('real.gguf')
+    infer('edit', stories(), out, '--set', 'general.name=Stories', '--rename', 'tokenizer.ggml.seperator_token_id=tokenizer.ggml.separator_token_id')
+    info = infer('info', out, '--json').json()
+    check(info['name'] == 'Stories' and info['metadata']['tokenizer.ggml.separator_token_id'] == 4294967295, 'info')
+    words = ('-p', 'Once', '-n', '8', '--temp', '0')
+    check(infer('run', out, *words).out == infer('run', stories(), *words).out, 'another text')
+    check(hashes_of(out)['(tensors)'] == hashes_of(stories())['(tensors)'], 'other tensors')
+    broken = temp('broken.gguf')
+    infer('edit', stories(), broken, '--set', 'tokenizer.ggml.model:u32=3')
+    infer('run', broken, *words, status=1)
+    infer('edit', broken, out, '--set', 'tokenizer.ggml.model:string=llama')
+    check(infer('run', out, *words).out == infer('run', stories(), *words).out, 'the repaired file')
+
+
+def test_edit_refused():
+    """Each mistake is one line that names it, and there is no OUT."""
+    a, out = make('a.gguf'), temp('never.gguf')
+    for options, reason in ((('--remove', 'no.key'), 'has no key no.key'), (('--rename', 'no.key=x'), 'has no key no.key'), (('--rename', 'a.flag=a.text'), 'already has a key a.text'),
+                            (('--rename', 'a.flag'), 'expected OLD=NEW'), (('--set', 'a.flag'), 'expected KEY=VALUE'), (('--set', '=x'), '1 to 65535 bytes'), (('--set', ':u8=1'), 'name of the key'),
+                            (('--set', 'x:u128=1'), "no type 'u128'"), (('--set', 'x:array=1'), "no type 'array'"), (('--set', 'split.count:u16=3'), 'infer split'), (('--rename', 'a.flag=split.no'), 'infer split'),
+                            (('--remove', 'a.flag', '--set', 'a.number=x'), "a.number: 'x' is no f32"), (('--set', 'a.flag=2'), "'2' is no bool")):
+        err = infer('edit', a, out, *options, status=1).err
+        check(reason in err, '%s: %s' % (options, err))
+    change = ('--set', 'a.flag=true')
+    infer('edit', a, out, status=2)
+    infer('edit', a, *change, status=2)
+    os.symlink(a, temp('link.gguf'))
+    os.link(a, temp('hard.gguf'))
+    before = read(a)
+    for name in (a, temp('link.gguf'), temp('hard.gguf'), os.path.join(cli.TEMP, '.', 'a.gguf')):
+        check('OUT is IN' in infer('edit', a, name, *change, status=2).err, name)
+    check(read(a) == before, 'the input was changed')
+    infer('edit', write('cut.gguf', before[:-40]), out, *change, status=1)
+    infer('edit', temp('missing.gguf'), out, *change, status=1)
+    check('a folder' in infer('edit', a, cli.TEMP, *change, status=1).err, 'a folder')
+    check('not an ordinary file' in infer('edit', a, os.devnull, *change, status=1).err and not os.path.isfile(os.devnull), 'a device')
+    infer('edit', a, os.path.join(cli.TEMP, 'no', 'such', 'folder'), *change, status=1)
+    infer('edit', a, '-', *change, status=1)
+    check(not os.path.exists(out) and not parts(), 'a file is left: %r' % os.listdir(cli.TEMP))
+
+
+def big_file():
+    """A file with a tensor of 256 MB, which is a hole."""
+    path = make('big.gguf', tensors_=[('x', [1 << 20, 64], 0, b'')])
+    os.truncate(path, os.path.getsize(path) + (256 << 20))
+    return path
+
+
+def limited(*words, size):
+    """The program with a limit on the size of files: what a full disk is to it."""
+    import resource
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return cli.Result(subprocess.run([cli.INFER, *words], preexec_fn=limit, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False))
+
+
+def test_full_disk():
+    """A write that fails: one line, no OUT, and an OUT from before stays."""
+    if os.name != 'posix':
+        raise cli.Skipped('no limits on files')
+    for size in (0, 100, 4096, 100000):
+        done = limited('edit', stories(), temp('never.gguf'), '--set', 'a=b', size=size)
+        check(done.status == 1 and done.err.count('\n') == 1 and 'cannot write' in done.err and 'never.gguf' in done.err, 'size %d: %d %r' % (size, done.status, done.err))
+        old = write('old.gguf', 'old')
+        check(limited('edit', stories(), old, '--set', 'a=b', size=size).status == 1 and read(old) == b'old', 'the old file is gone')
+    check(not os.path.exists(temp('never.gguf')) and not parts(), 'files are left: %r' % os.listdir(cli.TEMP))
+
+
+def test_interrupted():
+    """Ctrl-C: status 130 and nothing left; a killed one leaves no OUT."""
+    if os.name != 'posix':
+        raise cli.Skipped('no signals')
+    path, out = big_file(), temp('stopped.gguf')
+    for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+        p = subprocess.Popen([cli.INFER, 'edit', path, out, '--set', 'a=b'], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while p.poll() is None and not parts():
+            time.sleep(0.001)
+        p.send_signal(number)
+        p.communicate(timeout=60)
+        check(p.returncode == status, 'status %d' % p.returncode)
+        check(not os.path.exists(out), 'half a file is left')
+        check(number == signal.SIGKILL or not parts(), 'a temporary file is left')
+        for f in parts():
+            os.remove(temp(f))
+    os.remove(path)
+
+
 # ---- damaged files ---------------------------------------------------------------------------------------------------
 
 def test_cut_files():
@@ -234,7 +410,7 @@ def test_cut_files():
         infer('hash', write('cut.gguf', raw[:n]), status=1)
     for at in range(0, len(raw), 5):
         path = write('flip.gguf', raw[:at] + bytes([raw[at] ^ 0xff]) + raw[at + 1:])
-        done = cli.Result(cli.subprocess.run([cli.INFER, 'hash', path], stdout=cli.subprocess.PIPE, stderr=cli.subprocess.PIPE, timeout=60))
+        done = cli.Result(subprocess.run([cli.INFER, 'hash', path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60))
         check(done.status in (0, 1) and done.err.count('\n') == done.status, 'byte %d: status %d, %r' % (at, done.status, done.err))
 
 

@@ -24,6 +24,7 @@ static const cli_command COMMANDS[] = {
     {"synth", "SHAPE TYPE OUT", "write a random-weight model", cmd_synth},
     {"hash", "FILE", "SHA-256 of a model's contents", cmd_hash},
     {"diff", "A B", "what differs between two models", cmd_diff},
+    {"edit", "IN OUT --set KEY=VALUE", "change metadata: set, remove and rename keys", cmd_edit},
     {"quantize", "IN OUT TYPE", "change the storage type", NULL},
     {"perplexity", "MODEL -f FILE", "perplexity of a text", NULL},
     {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},

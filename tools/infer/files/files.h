@@ -70,6 +70,38 @@ void file_drop_keys(file_model *m, size_t from);
 /* A scalar, or a string, at p. Returns the bytes it takes. */
 size_t value_decode(uint32_t type, const unsigned char *p, infer_meta *out);
 
+/* ---- write.c -------------------------------------------------------------------------------- */
+
+/* A file being written under another name. To be given to out_free in any case; zero-initialised: none. */
+typedef struct out_file {
+    const char *command, *path;
+    char *part; /* the other name */
+    gguf_out out;
+    int renamed;
+} out_file;
+typedef struct out_progress {
+    cli_progress bar;
+    uint64_t done; /* of the input's data_bytes */
+} out_progress;
+int out_open(out_file *o, const char *command, const char *path);
+void out_keys(out_file *o, const file_key *const *keys, size_t n);
+void out_announce(gguf_out *out, const file_tensor *t);
+/* The header and the data of tensors first .. first + n - 1, and the end of the file. An exit status. */
+int out_tensors(out_file *o, file_model *in, size_t first, size_t n, out_progress *p);
+int out_close(out_file *o);
+int out_rename(out_file *o);
+/* kept = 0: the file is removed, under either name. */
+void out_free(out_file *o, int kept);
+/* All of it: a file with these keys and all of a model's tensors. An exit status. */
+int out_model(file_model *in, const file_key *const *keys, size_t n_keys, uint64_t alignment, const char *path);
+
+/* ---- value_parse.c -------------------------------------------------------------------------- */
+
+/* The type that a word names: "u32", or "u32[]" with VALUE_ARRAY to *type and the elements' to *element. 0 = none. */
+int value_type_named(const char *word, uint32_t *type, uint32_t *element);
+/* The value of k's type (and element) that a text spells, to k->value, which is to be freed. */
+int value_parse(const char *command, file_key *k, const char *text);
+
 /* ---- value_text.c --------------------------------------------------------------------------- */
 
 void value_print(const file_key *k, int json, int full);
