@@ -353,6 +353,133 @@ def test_edit_refused():
     check(not os.path.exists(out) and not parts(), 'a file is left: %r' % os.listdir(cli.TEMP))
 
 
+# ---- split and merge -------------------------------------------------------------------------------------------------
+
+def split(path, prefix, *options):
+    """The files of a split, after checking their names and keys."""
+    before = read(path)
+    infer('split', path, temp(prefix), *options)
+    check(read(path) == before and not parts(), 'the input was changed, or a temporary file is left')
+    names = sorted(f for f in os.listdir(cli.TEMP) if f.startswith(prefix + '-'))
+    check(names == ['%s-%05d-of-%05d.gguf' % (prefix, i + 1, len(names)) for i in range(len(names))], 'names: %r' % names)
+    files = [temp(f) for f in names]
+    total = sum(len(gguf_file.Gguf(f).tensors) for f in files)
+    for i, f in enumerate(files):
+        g = gguf_file.Gguf(f)
+        check({k: (v, kinds(g)[k]) for k, v in g.meta.items() if k.startswith('split.')} ==
+              {'split.no': (i, 2), 'split.count': (len(files), 2), 'split.tensors.count': (total, 5)}, 'keys of %s: %r' % (f, g.meta))
+        check(i == 0 or len(g.meta) == 3, 'metadata in part %d' % i)
+    return files
+
+
+def remove(files):
+    for f in files:
+        os.remove(f)
+
+
+def test_split_merge():
+    """By number or by size: the same tensors in the same order, the library reads them, and merging gives the file back."""
+    for path in (stories(), tiny_stories()):
+        names, size = list(gguf_file.Gguf(path).tensors), os.path.getsize(path)
+        for options, n in ((('--max-tensors', '1'), len(names)), (('--max-tensors', '7'), -(-len(names) // 7)), (('--max-tensors', '1000'), 1), (('--max-size', '1T'), 1),
+                           (('--max-size', '300k'), None), (('--max-size', str(size // 2 + 1000), '--max-tensors', '10'), None)):
+            files = split(path, 'part', *options)
+            check(n is None and len(files) > 1 or len(files) == n, '%s: %d files' % (options, len(files)))
+            check([t for f in files for t in gguf_file.Gguf(f).tensors] == names, 'tensors of %s' % (options,))
+            if options[0] == '--max-size' and n is None:
+                limit = 300 * 1024 if options[1] == '300k' else size // 2 + 1000
+                check(max(map(os.path.getsize, files)) <= limit, 'sizes: %r' % [os.path.getsize(f) for f in files])
+            check(hashes_of(files[0]) == hashes_of(path), 'the hash of the parts')
+            check(infer('diff', files[0], path).out == b'', 'a difference')
+            infer('merge', files[0], temp('merged.gguf'))
+            check(read(temp('merged.gguf')) == read(path), 'the merged file')
+            words = ('-p', 'Once', '-n', '5', '--temp', '0')
+            check(infer('run', files[0], *words).out == infer('run', path, *words).out, 'another text')
+            remove(files)
+
+
+def test_split_again():
+    """A split model is split again, by the size of files to the byte; alignment is the first file's."""
+    a = make('a.gguf', alignment=256)
+    first = split(a, 'one', '--max-tensors', '1')
+    check(len(first) == 3 and gguf_file.Gguf(first[0]).meta['general.alignment'] == 256, 'three')
+    whole = split(first[0], 'two', '--max-size', '1M')
+    check(len(whole) == 1, 'one again')
+    size = os.path.getsize(whole[0])
+    remove(whole)
+    check(len(split(first[0], 'three', '--max-size', str(size))) == 1 and len(split(first[0], 'four', '--max-size', str(size - 1))) == 2, 'a byte less')
+    infer('merge', temp('four-00001-of-00002.gguf'), temp('merged.gguf'))
+    check(read(temp('merged.gguf')) == read(a), 'the merged file')
+    infer('merge', temp('three-00001-of-00001.gguf'), temp('merged.gguf'))
+    check(read(temp('merged.gguf')) == read(a), 'a part alone')
+    infer('edit', temp('three-00001-of-00001.gguf'), temp('edited.gguf'), '--set', 'a.flag=false')
+    alone = split(make('none.gguf', tensors_=[]), 'none', '--max-tensors', '1')
+    check(len(alone) == 1, 'no tensors')
+    many = [('x', [1000], 0, floats(*range(1000))), ('y', [1000], 0, floats(*range(1000)))]
+    files = split(make('many.gguf', dict(META, **{'a.text': 'x' * 4000}), many), 'many', '--max-size', '5000')
+    check([len(gguf_file.Gguf(f).tensors) for f in files] == [0, 1, 1], 'metadata alone in the first file')
+    infer('info', files[0], '--check')
+
+
+def test_split_refused():
+    """Each mistake is one line, and no file is left."""
+    a = make('a.gguf')
+    infer('split', a, temp('never'), status=2)
+    infer('split', a, '--max-tensors', '1', status=2)
+    infer('split', a, temp('never'), '--max-tensors', '0', status=2)
+    check('the metadata takes' in infer('split', a, temp('never'), '--max-size', '500', status=1).err, 'metadata')
+    check('tensor token_embd.weight takes 131072 bytes' in infer('split', stories(), temp('never'), '--max-size', '50k', status=1).err, 'a tensor')
+    os.mkdir(temp('never-00002-of-00003.gguf'))
+    check('a folder' in infer('split', a, temp('never'), '--max-tensors', '1', status=1).err, 'a folder')
+    os.rmdir(temp('never-00002-of-00003.gguf'))
+    infer('split', temp('missing.gguf'), temp('never'), '--max-tensors', '1', status=1)
+    infer('split', a, os.path.join(cli.TEMP, 'no', 'folder'), '--max-tensors', '1', status=1)
+    files = split(a, 'again', '--max-tensors', '1')
+    check('of the input' in infer('split', files[0], temp('again'), '--max-tensors', '1', status=1).err, 'its own files')
+    if os.name == 'posix': # there is room for the first file, but not for the second
+        big = [('small', [8], 0, floats(*range(8))), ('big', [4096], 0, floats(*range(4096)))]
+        done = limited('split', make('uneven.gguf', {}, big), temp('never'), '--max-tensors', '1', size=8192)
+        check(done.status == 1 and 'never-00002-of-00002.gguf' in done.err, done.err)
+    check(not [f for f in os.listdir(cli.TEMP) if f.startswith('never')], 'a file is left: %r' % os.listdir(cli.TEMP))
+
+
+def test_merge_refused():
+    """Parts that are missing, damaged, of another model, or not in their place."""
+    a, out = make('a.gguf'), temp('never.gguf')
+    check('is not split' in infer('merge', a, out, status=1).err, 'not split')
+    files = split(a, 'broken', '--max-tensors', '1')
+    others = split(make('b.gguf', tensors_=tensors()[:2]), 'other', '--max-tensors', '1')
+    good = [read(f) for f in files]
+    check('name the first part' in infer('merge', files[1], out, status=1).err, 'the second')
+    for f in (files[0], files[2], os.path.join(cli.TEMP, '.', os.path.basename(files[1]))):
+        check('file of the input' in infer('merge', files[0], f, status=2).err, f)
+    for i, content, reason in ((1, None, 'cannot open %s, part 2 of 3' % files[1]), (2, good[2][:-20], 'is the file complete?'), (1, good[2], 'it says that it is part 3 of 3, not 2 of 3'),
+                               (1, read(others[1]), 'part 2 of 2, not 2 of 3'), (2, b'', 'not a GGUF file'), (1, read(a), 'part 1 of 1, not 2 of 3')):
+        if content is None:
+            os.remove(files[i])
+        else:
+            write(os.path.basename(files[i]), content)
+        for words in (('merge', files[0], out), ('hash', files[0]), ('diff', files[0], a), ('split', files[0], temp('never'), '--max-size', '1G')):
+            err = infer(*words, status=1).err
+            check(reason in err and os.path.basename(files[i]) in err, '%s: %s' % (words[0], err))
+        write(os.path.basename(files[i]), good[i])
+    g = gguf_file.Gguf(files[1])
+    gguf_file.write(files[1], {}, [('more', [1], 0, floats(1))] + [(n, d, k, b) for n, (d, k, b) in data_of(files[1]).items()], [g.raw[k] for k in g.raw])
+    check('split.tensors.count is 3, but the 3 parts have 4' in infer('merge', files[0], out, status=1).err, 'too many tensors')
+    gguf_file.write(files[1], {}, [('one', [3, 2], 0, floats(*range(6)))], [g.raw[k] for k in g.raw])
+    check('one occurs twice' in infer('merge', files[0], out, status=1).err, 'a tensor twice')
+    write(os.path.basename(files[1]), good[1])
+    renamed = write('renamed.gguf', good[0])
+    check('does not end in -00001-of-00003.gguf' in infer('merge', renamed, out, status=1).err, 'another name')
+    check('merge them first' in infer('edit', files[0], out, '--set', 'a=b', status=1).err, 'edit')
+    check(not os.path.exists(out) and not parts(), 'a file is left')
+    infer('merge', files[0], out)
+    check(read(out) == read(a), 'the parts as they were')
+    os.remove(out)
+
+
+# ---- what stops a command --------------------------------------------------------------------------------------------
+
 def big_file():
     """A file with a tensor of 256 MB, which is a hole."""
     path = make('big.gguf', tensors_=[('x', [1 << 20, 64], 0, b'')])

@@ -25,6 +25,8 @@ static const cli_command COMMANDS[] = {
     {"hash", "FILE", "SHA-256 of a model's contents", cmd_hash},
     {"diff", "A B", "what differs between two models", cmd_diff},
     {"edit", "IN OUT --set KEY=VALUE", "change metadata: set, remove and rename keys", cmd_edit},
+    {"split", "IN PREFIX --max-size SIZE", "split a model into several files", cmd_split},
+    {"merge", "FIRST OUT", "merge a split model into one file", cmd_merge},
     {"quantize", "IN OUT TYPE", "change the storage type", NULL},
     {"perplexity", "MODEL -f FILE", "perplexity of a text", NULL},
     {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},
