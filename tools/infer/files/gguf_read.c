@@ -202,19 +202,20 @@ static int times(uint64_t *x, uint64_t y) {
 /* Rows and bytes by type and dims. */
 static int measure(const reader *r, file_tensor *t) {
     infer_type_info type;
-    uint64_t values;
+    uint64_t values = t->dims[0];
     int32_t i;
+    int k, ok;
     for (i = 0; infer_type_get(i, &type) == INFER_OK && (uint32_t)type.id != t->type; i++) continue;
     if (infer_type_get(i, &type) != INFER_OK || type.values < 1) {
         cli_fail(r->m->command, "%s: tensor %s: unknown type %lu", r->path, t->name, (unsigned long)t->type);
         return 0;
     }
     t->rows = 1;
-    t->bytes = t->dims[0] / (uint64_t)type.values;
-    if (times(&t->rows, t->dims[1]) && times(&t->rows, t->dims[2]) && times(&t->rows, t->dims[3]) &&
-        times(&t->bytes, (uint64_t)type.bytes) && times(&t->bytes, t->rows) && (values = t->rows, times(&values, t->dims[0])) &&
-        values != 0 && t->dims[0] % (uint64_t)type.values == 0)
-        return 1;
+    t->bytes = values / (uint64_t)type.values;
+    ok = values % (uint64_t)type.values == 0 && times(&t->bytes, (uint64_t)type.bytes);
+    for (k = 1; ok && k < 4; k++)
+        ok = times(&t->rows, t->dims[k]) && times(&values, t->dims[k]) && times(&t->bytes, t->dims[k]);
+    if (ok && values > 0) return 1;
     cli_fail(r->m->command, "%s: tensor %s: %s cannot have this shape", r->path, t->name, type.name);
     return 0;
 }
