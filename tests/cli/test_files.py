@@ -173,6 +173,9 @@ def test_diff_keys():
         check(line in lines, 'no line %r in %r' % (line, lines))
     check(any(line.endswith('2 of 100 elements differ, the first is 57: 57 -> 999') for line in lines), 'the first element: %r' % lines)
     check('7 keys, 0 tensors' in done.err, done.err)
+    infer('edit', a, temp('typed.gguf'), '--set', 'a.number:u32=1069547520') # the bits of 1.5
+    keys = differences(a, temp('typed.gguf'))[0]
+    check(list(keys) == ['a.number'] and keys['a.number']['b'] == {'type': 'u32', 'value': 1069547520}, 'the same bits in another type: %r' % keys)
 
 
 def q8_0(rows):
@@ -189,26 +192,26 @@ def test_diff_tensors():
     off[5] -= 1.0
     base = [('same', [4], 0, floats(1, 2, 3, 4)), ('gone', [4], 0, floats(1, 2, 3, 4)), ('shape', [4, 2], 0, floats(*range(8))),
             ('type', [32, 2], 8, q8_0(rows)), ('values', [32, 2], 8, q8_0(rows)), ('off', [32, 2], 8, q8_0(rows)), ('zero', [2], 0, floats(0, 0)),
-            ('nan', [2], 0, floats(1, 2)), ('sign', [1], 0, floats(0.0))]
+            ('nan', [2], 0, floats(1, 2)), ('sign', [1], 0, floats(0.0)), ('more', [2], 0, floats(1, 2))]
     rows[1] = (0.25, [7] + list(range(1, 32)))
     new = [('nan', [2], 0, floats(1, float('nan'))), ('zero', [2], 0, floats(0, 1)), base[0], ('shape', [8], 0, floats(*range(8))),
            ('type', [32, 2], 0, floats(*plain)), ('values', [32, 2], 8, q8_0(rows)), ('off', [32, 2], 0, floats(*off)), ('new', [1], 0, floats(1)),
-           ('sign', [1], 0, floats(-0.0))]
+           ('sign', [1], 0, floats(-0.0)), ('more', [2, 1], 0, floats(1, 2))]
     a, b = make('a.gguf', META, base), make('b.gguf', META, new)
     keys, found = differences(a, b)
-    check(keys == {} and set(found) == {'gone', 'new', 'shape', 'type', 'values', 'off', 'zero', 'nan', 'sign'}, 'which: %r' % sorted(found))
+    check(keys == {} and set(found) == {'gone', 'new', 'shape', 'type', 'values', 'off', 'zero', 'nan', 'sign', 'more'}, 'which: %r' % sorted(found))
     check(found['gone']['b'] is None and found['gone']['a'] == {'type': 'F32', 'dims': [4]} and found['new']['a'] is None, 'gone and new')
     check('nmse' not in found['shape'] and found['shape']['b']['dims'] == [8], 'shape: %r' % found['shape'])
     squares = sum(x * x for x in plain)
     for name, largest, nmse, n in (('type', 0, 0, 0), ('values', 1.75, 1.75 ** 2 / squares, 1), ('off', 3, 10 / squares, 2), ('zero', 1, None, 1),
-                                   ('nan', None, None, 1), ('sign', 0, 0, 1)):
+                                   ('nan', None, None, 1), ('sign', 0, 0, 1), ('more', 0, 0, 0)):
         t = found[name]
         check(t['largest'] == largest and t['differing'] == n and (t['nmse'] == nmse or abs(t['nmse'] - nmse) < 1e-7 * nmse), '%s: %r' % (name, t))
     done = infer('diff', a, b, status=1)
     lines = done.out.decode().splitlines()
     check('~ tensor type  Q8_0 32 x 2 -> F32 32 x 2; largest difference 0, NMSE 0, 0 of 64 values differ' in lines, lines)
     check('- tensor gone  F32 4' in lines and '+ tensor new  F32 1' in lines and '~ tensor shape  F32 4 x 2 -> F32 8' in lines, lines)
-    check('0 keys, 9 tensors' in done.err and len(lines) == 9, done.err)
+    check('0 keys, 10 tensors' in done.err and len(lines) == 10, done.err)
     for file, name in ((stories(), 'output_norm.weight'), (tiny_stories(), 'token_embd.weight')):
         raw = bytearray(read(file))
         g = gguf_file.Gguf(file)
@@ -347,7 +350,9 @@ def test_edit_refused():
     infer('edit', write('cut.gguf', before[:-40]), out, *change, status=1)
     infer('edit', temp('missing.gguf'), out, *change, status=1)
     check('a folder' in infer('edit', a, cli.TEMP, *change, status=1).err, 'a folder')
-    check('not an ordinary file' in infer('edit', a, os.devnull, *change, status=1).err and not os.path.isfile(os.devnull), 'a device')
+    if os.name == 'posix': # a pipe stands for devices, which a mistake here would replace
+        os.mkfifo(temp('pipe'))
+        check('not an ordinary file' in infer('edit', a, temp('pipe'), *change, status=1).err and not os.path.isfile(temp('pipe')), 'a pipe')
     infer('edit', a, os.path.join(cli.TEMP, 'no', 'such', 'folder'), *change, status=1)
     infer('edit', a, '-', *change, status=1)
     check(not os.path.exists(out) and not parts(), 'a file is left: %r' % os.listdir(cli.TEMP))
@@ -464,6 +469,9 @@ def test_merge_refused():
             check(reason in err and os.path.basename(files[i]) in err, '%s: %s' % (words[0], err))
         write(os.path.basename(files[i]), good[i])
     g = gguf_file.Gguf(files[1])
+    gguf_file.write(files[1], {'extra': 1, 'a.text': 'x', 'general.alignment': 8}, [tensors()[1]], [g.raw[k] for k in g.raw])
+    infer('merge', files[0], temp('merged.gguf'))
+    check(read(temp('merged.gguf')) == read(a), 'keys of other parts than the first do not count')
     gguf_file.write(files[1], {}, [('more', [1], 0, floats(1))] + [(n, d, k, b) for n, (d, k, b) in data_of(files[1]).items()], [g.raw[k] for k in g.raw])
     check('split.tensors.count is 3, but the 3 parts have 4' in infer('merge', files[0], out, status=1).err, 'too many tensors')
     gguf_file.write(files[1], {}, [('one', [3, 2], 0, floats(*range(6)))], [g.raw[k] for k in g.raw])
@@ -541,6 +549,12 @@ def test_cut_files():
         check(done.status in (0, 1) and done.err.count('\n') == done.status, 'byte %d: status %d, %r' % (at, done.status, done.err))
 
 
+def raw_key(name, kind, value):
+    """A file whose only key is of this type and has these bytes."""
+    gguf_file.write(temp(name), {}, tensors(), [struct.pack('<Q', 1) + b'k' + struct.pack('<I', kind) + value])
+    return temp(name)
+
+
 def test_refused_files():
     """What cannot be read is refused with its reason."""
     raw = read(make('good.gguf'))
@@ -552,6 +566,10 @@ def test_refused_files():
                          (make('shape.gguf', tensors_=[('x', [33], 8, b'1' * 68)]), 'x: Q8_0 cannot have this shape'),
                          (make('huge.gguf', tensors_=[('x', [1 << 40, 1 << 40], 0, b'1234')]), 'x: F32 cannot have this shape'),
                          (make('empty.gguf', tensors_=[('x', [0], 0, b'')]), 'x: F32 cannot have this shape'),
+                         (raw_key('bool.gguf', 7, b'\2'), 'neither 0 nor 1'), (raw_key('bools.gguf', 9, struct.pack('<IQ', 7, 2) + b'\1\2'), 'neither 0 nor 1'),
+                         (raw_key('kind.gguf', 13, b'1234'), 'unknown type of a value'), (raw_key('kinds.gguf', 9, struct.pack('<IQ', 13, 0)), 'unknown type of array'),
+                         (raw_key('nested.gguf', 9, struct.pack('<IQ', 9, 0)), 'arrays of arrays'), # 2^61 + 1 elements of 8 bytes are 8 bytes, modulo 2^64
+                         (raw_key('long.gguf', 9, struct.pack('<IQQ', 10, (1 << 61) + 1, 0)), 'past the end'), (raw_key('texts.gguf', 9, struct.pack('<IQQ', 8, 1 << 61, 0)), 'past the end'),
                          (make('align.gguf', dict(META, **{'general.alignment': 12})), 'multiple of 8'),
                          (make('text_align.gguf', dict(META, **{'general.alignment': 'x'})), 'general.alignment must be a whole number')):
         err = infer('hash', path, status=1).err
