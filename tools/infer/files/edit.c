@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The keys of the new file. Those of `own` were made here; the others belong to the input. */
+/* The keys of the new file: the input's, with names and values that were made here in place of some. */
 typedef struct edit {
     file_model in;
-    file_key *keys; /* a copy of the input's list: names and values are not copied */
+    file_key *keys; /* the names and values that are the input's are not copied */
     size_t n;
     char **own_names;       /* n_names */
     unsigned char **values; /* n_values */
