@@ -49,6 +49,11 @@ int cmd_synth(int argc, char **argv);
 int cmd_template(int argc, char **argv);
 int cmd_grammar(int argc, char **argv);
 int cmd_list(int argc, char **argv);
+int cmd_hash(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_edit(int argc, char **argv);
+int cmd_split(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 
@@ -305,6 +310,14 @@ void json_text(FILE *file, const char *s); /* the same, zero-terminated; NULL is
 void json_number(FILE *file, double x);    /* not finite is null */
 void json_ids(FILE *file, const infer_token *ids, size_t n);
 
+/* ---- files/value_text.c --------------------------------------------------------------------- */
+
+enum { CLI_SHOWN_ELEMENTS = 8, CLI_SHORT_ARRAY = 16 }; /* longer arrays are cut to so many elements */
+/* "u32" of a GGUF value type, "?" when there is none. */
+const char *cli_value_type(int32_t type);
+/* A scalar or a string on stdout, as JSON or for people, who see the beginning of a long string unless `full`. */
+void cli_print_value(const infer_meta *m, int json, int full);
+
 /* ---- kernel_cache.c ------------------------------------------------------------------------- */
 
 /* Keeps compiled GPU kernels in files of `folder`, which must outlive *out; NULL: infer's folder among the user's
@@ -388,6 +401,11 @@ FILE *platform_fopen(const char *path, const char *mode);
 void platform_remove(const char *path);
 int platform_cut(const char *path, uint64_t size); /* truncates a file to this length; 0 = failed */
 int platform_rename(const char *from, const char *to); /* replaces an existing file; 0 = failed */
+int platform_seek(FILE *file, uint64_t at);    /* from the start; 0 = failed */
+int platform_size(FILE *file, uint64_t *size); /* bytes, and back to the start; 0 = it cannot be told */
+/* What a path names, links followed. OTHER: a device, a pipe and the like. */
+enum { PLATFORM_ABSENT, PLATFORM_FILE, PLATFORM_FOLDER, PLATFORM_OTHER };
+int platform_path_kind(const char *path);
 /* "HOME/.cache/infer" or the system's equivalent, created if missing; 0 when there is none. */
 int platform_cache_folder(char *out, size_t cap);
 long platform_process(void);

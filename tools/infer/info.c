@@ -4,55 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_ELEMENTS = 8, SHORT_ARRAY = 16, SHOWN_BYTES = 160 };
-
-static const char *const VALUE_TYPES[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
-                                          "bool", "string", "array", "u64", "i64", "f64"};
-
-static const char *value_type(int32_t type) { return type >= 0 && type <= 12 ? VALUE_TYPES[type] : "?"; }
-
-/* A string from a file, for people: control characters and long texts do not reach the terminal. */
-static void print_string(const char *s, uint64_t n, int full) {
-    uint64_t i;
-    putchar('"');
-    for (i = 0; i < n && (full || i < SHOWN_BYTES); i++) {
-        unsigned char c = (unsigned char)s[i];
-        if (c == '\n')
-            fputs("\\n", stdout);
-        else if (c < 32 || c == 127)
-            printf("\\x%02x", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
-    if (i < n) printf("... (%.0f bytes)", (double)n);
-}
-
-static void print_value(const infer_meta *m, int json, int full) {
-    switch (m->kind) {
-    case INFER_META_STRING:
-        if (json)
-            json_string(stdout, m->s, (size_t)m->n);
-        else
-            print_string(m->s, m->n, full);
-        break;
-    case INFER_META_BOOL: printf(m->u ? "true" : "false"); break;
-    case INFER_META_UINT: printf("%llu", (unsigned long long)m->u); break;
-    case INFER_META_INT: printf("%lld", (long long)m->i); break;
-    case INFER_META_FLOAT:
-        if (json)
-            json_number(stdout, m->f);
-        else
-            printf("%.9g", m->f);
-        break;
-    default: printf(json ? "null" : "?"); break;
-    }
-}
-
 /* An array in full when it is short or --full; else its first elements. In JSON a cut array is an object
  * {"n", "first"}, so that scripts cannot mistake the part for the whole. */
 static void print_array(const infer_model *model, const char *key, const infer_meta *m, int json, int full) {
-    uint64_t i, shown = full || m->n <= SHORT_ARRAY ? m->n : SHOWN_ELEMENTS;
+    uint64_t i, shown = full || m->n <= CLI_SHORT_ARRAY ? m->n : CLI_SHOWN_ELEMENTS;
     infer_meta element;
     int cut = shown < m->n;
     if (json && cut) printf("{\"n\": %.0f, \"first\": ", (double)m->n);
@@ -62,7 +17,7 @@ static void print_array(const infer_model *model, const char *key, const infer_m
         if (infer_meta_element(model, key, i, &element) != INFER_OK)
             printf(json ? "null" : "?");
         else
-            print_value(&element, json, full);
+            cli_print_value(&element, json, full);
     }
     if (!json && cut) printf(", ...");
     putchar(']');
@@ -90,11 +45,11 @@ static void print_metadata(const infer_model *model, int json, int full) {
             printf(json ? "null" : " = ?\n");
             continue;
         }
-        if (!json) printf("  %s%s = ", value_type(m.type), m.kind == INFER_META_ARRAY ? "[]" : "");
+        if (!json) printf("  %s%s = ", cli_value_type(m.type), m.kind == INFER_META_ARRAY ? "[]" : "");
         if (m.kind == INFER_META_ARRAY)
             print_array(model, key, &m, json, full);
         else
-            print_value(&m, json, full);
+            cli_print_value(&m, json, full);
         if (!json) putchar('\n');
     }
     if (json) putchar('}');

@@ -9,6 +9,9 @@
 #if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
 #  define _DARWIN_C_SOURCE 1
 #endif
+#if !defined(_WIN32) && !defined(_FILE_OFFSET_BITS)
+#  define _FILE_OFFSET_BITS 64 /* files of more than 2 GB on systems of 32 bits */
+#endif
 #include "cli.h"
 
 #include <stdlib.h>
@@ -87,6 +90,23 @@ int platform_cut(const char *path, uint64_t size) {
     int ok = file != NULL && _chsize_s(_fileno(file), (long long)size) == 0;
     if (file != NULL && fclose(file) != 0) ok = 0;
     return ok;
+}
+
+int platform_seek(FILE *file, uint64_t at) { return at <= INT64_MAX && _fseeki64(file, (int64_t)at, SEEK_SET) == 0; }
+
+int platform_size(FILE *file, uint64_t *size) {
+    const int64_t n = _fseeki64(file, 0, SEEK_END) == 0 ? _ftelli64(file) : -1;
+    *size = n < 0 ? 0 : (uint64_t)n;
+    return n >= 0 && _fseeki64(file, 0, SEEK_SET) == 0;
+}
+
+int platform_path_kind(const char *path) {
+    wchar_t *wide = to_wide(path);
+    DWORD bits = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+    free(wide);
+    if (bits == INVALID_FILE_ATTRIBUTES) return PLATFORM_ABSENT;
+    if (bits & FILE_ATTRIBUTE_DIRECTORY) return PLATFORM_FOLDER;
+    return bits & FILE_ATTRIBUTE_DEVICE ? PLATFORM_OTHER : PLATFORM_FILE;
 }
 
 int platform_cache_folder(char *out, size_t cap) {
@@ -224,6 +244,23 @@ void platform_remove(const char *path) { remove(path); }
 int platform_rename(const char *from, const char *to) { return rename(from, to) == 0; }
 
 int platform_cut(const char *path, uint64_t size) { return truncate(path, (off_t)size) == 0; }
+
+int platform_seek(FILE *file, uint64_t at) {
+    const off_t offset = (off_t)at;
+    return offset >= 0 && (uint64_t)offset == at && fseeko(file, offset, SEEK_SET) == 0;
+}
+
+int platform_size(FILE *file, uint64_t *size) {
+    const off_t n = fseeko(file, 0, SEEK_END) == 0 ? ftello(file) : -1;
+    *size = n < 0 ? 0 : (uint64_t)n;
+    return n >= 0 && fseeko(file, 0, SEEK_SET) == 0;
+}
+
+int platform_path_kind(const char *path) {
+    struct stat s;
+    if (stat(path, &s) != 0) return PLATFORM_ABSENT;
+    return S_ISREG(s.st_mode) ? PLATFORM_FILE : S_ISDIR(s.st_mode) ? PLATFORM_FOLDER : PLATFORM_OTHER;
+}
 
 static int folder_made(const char *path) { return mkdir(path, 0700) == 0 || errno == EEXIST; }
 

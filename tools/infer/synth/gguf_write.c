@@ -47,6 +47,11 @@ static uint32_t float_bits(double x) {
     return bits;
 }
 
+void gguf_raw(gguf_out *g, const char *key, uint32_t type, const void *value, size_t n) {
+    meta_key(g, key, type);
+    meta_bytes(g, value, n);
+}
+
 void gguf_u32(gguf_out *g, const char *key, uint32_t x) {
     meta_key(g, key, GGUF_U32);
     meta_number(g, x, 4);
@@ -84,7 +89,10 @@ void gguf_element_i32(gguf_out *g, int32_t x) { meta_number(g, (uint32_t)x, 4); 
 void gguf_element_f32(gguf_out *g, double x) { meta_number(g, float_bits(x), 4); }
 void gguf_element_bool(gguf_out *g, int x) { meta_number(g, x != 0, 1); }
 
-static uint64_t padded(uint64_t n) { return (n + GGUF_ALIGNMENT - 1) / GGUF_ALIGNMENT * GGUF_ALIGNMENT; }
+static uint64_t padded(const gguf_out *g, uint64_t n) {
+    const uint64_t step = g->alignment ? g->alignment : GGUF_ALIGNMENT;
+    return (n + step - 1) / step * step;
+}
 
 void gguf_tensor(gguf_out *g, const char *name, uint32_t type, int n_dims, const uint64_t *dims, uint64_t bytes) {
     unsigned char b[64];
@@ -98,7 +106,7 @@ void gguf_tensor(gguf_out *g, const char *name, uint32_t type, int n_dims, const
     store(b + 4 + 8 * n_dims, type, 4);
     store(b + 8 + 8 * n_dims, g->data_n, 8);
     append(g, &g->directory, &g->directory_n, &g->directory_cap, b, (size_t)(16 + 8 * n_dims));
-    g->data_n += padded(bytes);
+    g->data_n += padded(g, bytes);
     g->n_tensors++;
 }
 
@@ -107,13 +115,16 @@ static void put(gguf_out *g, const void *p, size_t n) {
 }
 
 static void put_zeros(gguf_out *g, uint64_t n) {
-    static const unsigned char ZEROS[GGUF_ALIGNMENT] = {0};
-    if (n < GGUF_ALIGNMENT) put(g, ZEROS, (size_t)n);
+    static const unsigned char ZEROS[256] = {0};
+    for (; n > sizeof ZEROS; n -= sizeof ZEROS) put(g, ZEROS, sizeof ZEROS);
+    put(g, ZEROS, (size_t)n);
 }
 
+enum { HEAD_BYTES = 24 };
+uint64_t gguf_header_bytes(const gguf_out *g) { return padded(g, HEAD_BYTES + g->meta_n + g->directory_n); }
+
 void gguf_begin(gguf_out *g) {
-    unsigned char head[24];
-    uint64_t n = sizeof head + g->meta_n + g->directory_n;
+    unsigned char head[HEAD_BYTES];
     memcpy(head, "GGUF", 4);
     store(head + 4, 3, 4);
     store(head + 8, g->n_tensors, 8);
@@ -121,7 +132,7 @@ void gguf_begin(gguf_out *g) {
     put(g, head, sizeof head);
     put(g, g->meta, g->meta_n);
     put(g, g->directory, g->directory_n);
-    put_zeros(g, padded(n) - n);
+    put_zeros(g, gguf_header_bytes(g) - (sizeof head + g->meta_n + g->directory_n));
 }
 
 void gguf_data(gguf_out *g, const void *p, size_t n) {
@@ -130,8 +141,8 @@ void gguf_data(gguf_out *g, const void *p, size_t n) {
 }
 
 void gguf_pad(gguf_out *g) {
-    put_zeros(g, padded(g->written) - g->written);
-    g->written = padded(g->written);
+    put_zeros(g, padded(g, g->written) - g->written);
+    g->written = padded(g, g->written);
 }
 
 void gguf_free(gguf_out *g) {

@@ -11,6 +11,7 @@ typedef struct gguf_out {
     size_t meta_n, meta_cap, directory_n, directory_cap;
     uint64_t n_meta, n_tensors, data_n; /* data_n: bytes of tensors announced, padding included */
     uint64_t written;                   /* bytes of data so far */
+    uint64_t alignment;                 /* of tensors; 0 = GGUF_ALIGNMENT. Another needs the key general.alignment */
     int failed;
 } gguf_out;
 
@@ -27,8 +28,12 @@ void gguf_element_string(gguf_out *g, const char *s);
 void gguf_element_i32(gguf_out *g, int32_t x);
 void gguf_element_f32(gguf_out *g, double x);
 void gguf_element_bool(gguf_out *g, int x);
+/* A key with its value as it stands in a file: what follows the type, n bytes. */
+void gguf_raw(gguf_out *g, const char *key, uint32_t type, const void *value, size_t n);
 /* Announce a tensor of `bytes` bytes; dims[0] is the length of a row. */
 void gguf_tensor(gguf_out *g, const char *name, uint32_t type, int n_dims, const uint64_t *dims, uint64_t bytes);
+/* Bytes of the header as it is so far, padding included. */
+uint64_t gguf_header_bytes(const gguf_out *g);
 /* Everything is announced: write the header. */
 void gguf_begin(gguf_out *g);
 /* Bytes of the tensors in the order in which they were announced; gguf_pad after each tensor. */

@@ -1,0 +1,123 @@
+/* files.h: what the commands that work on files share: hash, diff, edit, split, merge.
+ *
+ * They need what the library's interface does not give: a tensor's bytes as they are stored, values of metadata bit for
+ * bit, and files that the library refuses to open, because an edit may be what they lack. So gguf_read.c reads the
+ * format itself. Little-endian files of versions 2 and 3. Functions return 0 after saying what is wrong.
+ */
+#ifndef FILES_H
+#define FILES_H
+
+#include "../cli.h"
+#include "../synth/gguf_write.h"
+
+/* ---- gguf_read.c, gguf_parts.c --------------------------------------------------------------- */
+
+enum { /* GGUF value types */
+    VALUE_U8, VALUE_I8, VALUE_U16, VALUE_I16, VALUE_U32, VALUE_I32, VALUE_F32, VALUE_BOOL, VALUE_STRING, VALUE_ARRAY,
+    VALUE_U64, VALUE_I64, VALUE_F64, VALUE_N_TYPES
+};
+enum { VALUE_ARRAY_HEAD = 12 }; /* bytes before an array's elements: their type and number */
+extern const unsigned char value_sizes[VALUE_N_TYPES]; /* bytes; 0 = it varies */
+
+typedef struct file_key {
+    char *name;
+    uint32_t type, element; /* element: of an array */
+    uint64_t n;             /* elements of an array, else 1 */
+    unsigned char *value;   /* as it is stored after the type */
+    size_t bytes;
+} file_key;
+
+typedef struct file_tensor {
+    char *name;
+    uint32_t type;
+    int n_dims;
+    uint64_t dims[4], rows; /* dims[0] is the length of a row; unused ones are 1; rows = dims[1] * dims[2] * dims[3] */
+    uint64_t offset, bytes; /* from the start of its part */
+    int part;
+} file_tensor;
+
+/* A model: one file, or the parts of a split one. Zero-initialised: closed. */
+typedef struct file_model {
+    const char *command, *path; /* of the first part */
+    file_key *keys;             /* of the first part, as in the file */
+    file_tensor *tensors;       /* of all parts, as in the files */
+    size_t n_keys, n_tensors;
+    int n_parts;
+    uint64_t data_bytes; /* of all tensors */
+    FILE *file;          /* the part that is open, and where it is */
+    int open_part;
+    uint64_t at;
+} file_model;
+
+enum { FILE_MAX_PARTS = 4096 }; /* as the library has it */
+int file_open(file_model *m, const char *command, const char *path);
+void file_close(file_model *m);
+/* n bytes of a tensor from `offset` on. */
+int file_read(file_model *m, const file_tensor *t, uint64_t offset, void *to, size_t n);
+/* The path of a part, to be freed. */
+char *file_part_path(const file_model *m, int part);
+const file_key *file_find_key(const file_model *m, const char *name);
+/* general.alignment and split.*: how contents are laid out in files. Models that differ in these alone are the same. */
+int file_is_layout(const char *key);
+/* The alignment that these keys ask for, or 0. */
+uint64_t file_alignment(const char *command, const char *path, const file_key *keys, size_t n);
+/* Keys but those of layout, and tensors, by name; to be freed. */
+const file_key **file_sorted_keys(const file_model *m, size_t *n);
+const file_tensor **file_sorted_tensors(const file_model *m);
+/* The header of the file that is open, whose path this is: adds its keys and tensors. */
+int file_read_header(file_model *m, const char *path, int part);
+void file_drop_keys(file_model *m, size_t from);
+/* A scalar, or a string, at p. Returns the bytes it takes. */
+size_t value_decode(uint32_t type, const unsigned char *p, infer_meta *out);
+
+/* ---- write.c -------------------------------------------------------------------------------- */
+
+/* A file being written under another name. To be given to out_free in any case; zero-initialised: none. */
+typedef struct out_file {
+    const char *command, *path;
+    char *part; /* the other name */
+    gguf_out out;
+    int renamed;
+} out_file;
+typedef struct out_progress {
+    cli_progress bar;
+    uint64_t done; /* of the input's data_bytes */
+} out_progress;
+int out_open(out_file *o, const char *command, const char *path);
+void out_keys(out_file *o, const file_key *const *keys, size_t n);
+void out_announce(gguf_out *out, const file_tensor *t);
+/* The header and the data of tensors first .. first + n - 1, and the end of the file. An exit status. */
+int out_tensors(out_file *o, file_model *in, size_t first, size_t n, out_progress *p);
+int out_close(out_file *o);
+int out_rename(out_file *o);
+/* kept = 0: the file is removed, under either name. */
+void out_free(out_file *o, int kept);
+/* All of it: a file with these keys and all of a model's tensors. An exit status. */
+int out_model(file_model *in, const file_key *const *keys, size_t n_keys, uint64_t alignment, const char *path);
+
+/* ---- value_parse.c -------------------------------------------------------------------------- */
+
+/* The type that a word names: "u32", or "u32[]" with VALUE_ARRAY to *type and the elements' to *element. 0 = none. */
+int value_type_named(const char *word, uint32_t *type, uint32_t *element);
+/* The value of k's type (and element) that a text spells, to k->value, which is to be freed. */
+int value_parse(const char *command, file_key *k, const char *text);
+
+/* ---- value_text.c --------------------------------------------------------------------------- */
+
+void value_print(const file_key *k, int json, int full);
+void value_print_name(const char *name); /* of a key or a tensor, for people */
+void value_print_type(const file_key *k); /* "u32", "string[]" */
+
+/* ---- sha256.c ------------------------------------------------------------------------------- */
+
+typedef struct sha256 {
+    uint32_t state[8];
+    unsigned char block[64];
+    uint64_t n; /* bytes so far */
+} sha256;
+enum { SHA256_BYTES = 32 };
+void sha256_begin(sha256 *s);
+void sha256_add(sha256 *s, const void *p, size_t n);
+void sha256_end(sha256 *s, unsigned char out[SHA256_BYTES]);
+
+#endif
