@@ -11,8 +11,8 @@ Faces:  words    what compilers do not see: every pointer says its address space
         gcn      HIP by clang, for a chip of each generation
         hiprtc   HIP by AMD's own compiler, a program and chip each in a child process (hiprtc.c); where its library is
         metal    Metal as C++14, with the stand-in metal/metal_stdlib; "metal spaces" once more with real address spaces
-Without DEEP=1, and without a FILTER, ptx, gcn, hiprtc and metal spaces are for the programs of SPREAD, since clang made all of
-kernels_embed.h's PTX and other faces have all programs; embedded is for those and half of the others, for the oldest device or the newest.
+Without DEEP=1, and without a FILTER, ptx, embedded, gcn, hiprtc and metal spaces are for the programs of SPREAD, since clang made all of
+kernels_embed.h's PTX and other faces have all programs; embedded is for the oldest device or the newest.
 DEEP=1: all programs, gcn for one of two chips, and hiprtc for one with waves of the other size; embedded for the oldest and the
 newest device, and for all devices those of SPREAD.
 Programs lie in build/kernels/NAME.cl, as drivers get them: line numbers in messages count there.
@@ -154,9 +154,9 @@ def embedded_jobs(modules, kinds, only):
         if m.name not in SPREAD or not DEEP:
             devices = devices[:1] + devices[1:][-1:]
         if not DEEP and not only:
-            if i % 2 and not in_spread(m, kinds[m.kind]):
+            if not in_spread(m, kinds[m.kind]):
                 continue
-            devices = devices[i // 2 % 2:][:1] or devices
+            devices = devices[i % 2:][:1] or devices
         for device in devices:
             if only in "%s, embedded, ptxas sm_%s" % (m.name, device):
                 out.append((m.name, texts.get(m.name), device))
