@@ -55,7 +55,7 @@ def words(text):
 CHIPS = ("gfx90a", "gfx1100")  # DEEP: other programs in turn; two more by AMD's own compiler, see RTC_CHIPS
 MORE_CHIPS = ("gfx803", "gfx900", "gfx906", "gfx942", "gfx1030", "gfx1151", "gfx1201")
 SPREAD = ("base", "kv_f16", "q4_k")
-SPECIAL = re.compile(r"(?:^|_)(?:q4_k|f16)$")  # and of the special kernels: by their types
+SPECIAL = re.compile(r"_q4_k$")  # and of each kind of special kernels
 RTC_CHIPS = ("gfx1030", "gfx906")  # of those that ROCm 5.2 knows, in turn as well: a program meets both sizes of waves.
                                   # For others its compiler ends the process
 MORE_RTC_CHIPS = ("gfx803", "gfx90a")
