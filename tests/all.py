@@ -222,8 +222,7 @@ def oclgrind(t, name, suites, but=None, written=True):
 OCLGRIND = ((("kernels", "gpu_ops", "attention,halves,ops_check,moe_whole"), ("the check of devices", "gpu_ops_check", None, False),
              ("attention of each cache type", "gpu_ops_attention_types", None, False),
              ("attention", "gpu_ops_attention", "attention_types,halves", False)) if DEEP else
-            (("kernels", "gpu_ops", "attention,halves,ops_check,moe_whole,matmul_types,moe_matmul,moe_rounded,ops_rounded,ops_wkv,ops_step,compress,ops_index"),
-             ("attention", "gpu_ops_attention", "attention_types,halves,contexts,lists", False)))
+            (("kernels", "gpu_ops", "attention,halves,ops_check,moe,matmul_types,rounded,wkv,step,compress,index,store,embed,begin,delta,ssm,conv"),))
 
 
 # The kernels are one text: `make deep` runs all shapes, on every double and on OpenCL.
@@ -459,7 +458,7 @@ SAME_READS = ("int8_dots,attention_levels,attention_cases,float_levels,ops_moe_m
 
 
 # One thread at a time in long tests whose parts have short ones.
-NO_RACES = "gpu_ops,gpu_model_models,test_loading,embed_odd_texts,nextn_chain_singles"
+NO_RACES = "gpu_ops,gpu_model_models,test_loading,embed_odd_texts,nextn_,draft_,needs_by_name,attention_,float_,ops_,int8_,arch_,adapters_,hostile_,chat_,session_save"
 
 
 def group_cross(t):
