@@ -1,4 +1,4 @@
-/* check.c: runs the test suites. `check [FILTER]` runs tests whose name contains FILTER.
+/* check.c: runs the test suites. `check [FILTER]` runs tests whose name contains FILTER, or one of a,b,c.
  * The library is included, so that tests reach its internals: the parts in src/ or, with CHECK_INFER_H, infer.h.
  * One suite alone: -DCHECK_FILE='"test_gguf.c"' -DCHECK_SUITE=suite_gguf (and -DCHECK_PARTS='"parts.c"'). */
 #if !defined(_DEFAULT_SOURCE)

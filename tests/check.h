@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-static const char *check_filter;          /* substring of test names to run */
+static const char *check_filter;          /* parts of the names of tests to run, separated by commas */
 static const char *check_test = "";       /* the running test */
 static const char *check_detail = "";     /* what it is looking at: a file, a size */
 static int check_passed, check_failed, check_skipped, check_bad, check_skip;
@@ -61,12 +61,11 @@ static void check_skip_test(const char *why) {
 /* The step of a loop over many cases: 1, or n where the CPU's instructions are interpreted. */
 static INFER__UNUSED int check_every(int n) { return getenv("CHECK_EMULATED") ? n : 1; }
 
-/* CHECK_WITHOUT: parts of the names of tests that are left out, separated by commas. */
-static int check_left_out(const char *name) {
-    const char *p = getenv("CHECK_WITHOUT");
+/* Does the name have one of the parts, which are separated by commas? */
+static int check_chosen(const char *name, const char *parts) {
     char part[80];
-    for (; p && *p; p += strcspn(p, ","), p += *p == ',') {
-        snprintf(part, sizeof part, "%.*s", (int)strcspn(p, ","), p);
+    for (; parts && *parts; parts += strcspn(parts, ","), parts += *parts == ',') {
+        snprintf(part, sizeof part, "%.*s", (int)strcspn(parts, ","), parts);
         if (part[0] && strstr(name, part)) return 1;
     }
     return 0;
@@ -84,8 +83,8 @@ static double check_seconds(void) {
 /* CHECK_TIMES=1: say the CPU seconds of each. */
 static void check_run(const char *name, void (*fn)(void)) {
     double start;
-    if (check_filter && !strstr(name, check_filter)) return;
-    if (check_left_out(name)) return;
+    if (check_filter && !check_chosen(name, check_filter)) return;
+    if (check_chosen(name, getenv("CHECK_WITHOUT"))) return; /* those are left out */
     check_test = name; check_detail = ""; check_bad = 0; check_skip = 0;
     start = check_seconds();
     fn();
