@@ -539,7 +539,7 @@ static void maker_shape(maker *m) {
             m->kv[l] = 0;
             m->taps = 2 + (int)fuzz_below(in, 5);
         }
-    m->ssm_kind = m->a->parts == infer__parts_falcon_h1 ? INFER__SUBLAYER_MAMBA_2 : m->a->mixer_else;
+    m->ssm_kind = m->a->parts == infer__parts_falcon_h1 ? INFER__SUBLAYER_MAMBA_2 : m->a->mixer_else ? m->a->mixer_else->id : 0;
     if ((m->ssm_kind < INFER__SUBLAYER_MAMBA || m->ssm_kind > INFER__SUBLAYER_MAMBA_HEADS) &&
         m->ssm_kind != INFER__SUBLAYER_DELTA && m->ssm_kind != INFER__SUBLAYER_KDA && m->ssm_kind != INFER__SUBLAYER_LIGHTNING)
         m->ssm_kind = 0;
