@@ -137,12 +137,12 @@ def cases():
             ("s390x", tool("s390x-linux-gnu-gcc"), ["-std=c99"] + once),
             ("mingw", tool("x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-gcc-posix"), ["-std=c99"] + once),
             ("mingw after windows.h", tool("x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-gcc-posix"), ["-std=c11", "-O0", "-DINFER_QUIET", "-DBEFORE_WINDOWS"]),
-            ("musl", tool("musl-gcc"), ["-std=c99", "-O1"]),
+            ("musl", tool("musl-gcc"), ["-std=c99"] + once),
             ("musl after system headers", tool("musl-gcc"), ["-std=c99", "-O0", "-DINFER_QUIET", "-DBEFORE_SYSTEM"])):
         impl(name, compiler, args, alias=name.split()[0], cross=True)
     # clang 19 is needed: its Windows intrinsics headers parse with the stand-ins
-    msvc = ["--target=x86_64-pc-windows-msvc", "-nostdlibinc", "-isystem", "winstub", "-isystem", "stub", "-O1", "-std=c11"]
-    macos = ["--target=arm64-apple-macos11", "-nostdlibinc", "-isystem", "macstub", "-isystem", "stub", "-O1", "-std=c11"]
+    msvc = ["--target=x86_64-pc-windows-msvc", "-nostdlibinc", "-isystem", "winstub", "-isystem", "stub", level, "-DINFER_QUIET", "-std=c11"]
+    macos = ["--target=arm64-apple-macos11", "-nostdlibinc", "-isystem", "macstub", "-isystem", "stub", level, "-DINFER_QUIET", "-std=c11"]
     impl("clang for MSVC", tool("clang-19"), msvc, alias="clang-19", cross=True)
     impl("clang for MSVC after windows.h", tool("clang-19"), msvc + ["-DBEFORE_WINDOWS"], alias="clang-19", cross=True)
     impl("clang for macOS arm64, no system", tool("clang-19"), macos, alias="clang-19", cross=True)
