@@ -33,11 +33,13 @@ build/check: $(SRC) $(TESTS) | build/tool
 	$(CHECK) -O1 $(LIBS)
 build/check-h: infer.h $(TESTS) | build/tool
 	$(CHECK) -O2 -DCHECK_INFER_H $(LIBS)
-# vector code takes sanitizers minutes to compile, so they have it with DEEP=1; else valgrind looks at it
-build/check-asan: $(SRC) $(TESTS) | build/tool
-	$(CHECK) -g1 -O1 $(if $(DEEP),,-DINFER_NO_SIMD) -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer $(LIBS)
-build/check-tsan: $(SRC) $(TESTS) | build/tool
-	$(CHECK) -g1 -O1 $(if $(DEEP),,-DINFER_NO_SIMD) -fsanitize=thread $(LIBS)
+# Vector code takes sanitizers minutes to compile, so they have it with DEEP=1 alone, in programs of their own
+DEEP_ := $(if $(filter 1,$(DEEP)),-deep)
+SCALAR := $(if $(DEEP_),,-DINFER_NO_SIMD)
+build/check-asan$(DEEP_): $(SRC) $(TESTS) | build/tool
+	$(CHECK) -g1 -O1 $(SCALAR) -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer $(LIBS)
+build/check-tsan$(DEEP_): $(SRC) $(TESTS) | build/tool
+	$(CHECK) -g1 -O1 $(SCALAR) -fsanitize=thread $(LIBS)
 build/bench_count: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
 	$(CC) -O2 $(WARN) -Wno-unused-function -DINFER_QUIET -Itests $< -o $@ $(LIBS)
 build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/drivers/cuda/api*.c tests/drivers/cuda/fake.h)
@@ -59,7 +61,7 @@ check: build/check
 	$(PYTHON) tests/all.py check
 gpu: build/infer build/check-h
 	$(PYTHON) tests/all.py gpu
-san: build/check-h build/check-asan build/check-tsan
+san: build/check-h build/check-asan$(DEEP_) build/check-tsan$(DEEP_)
 	$(PYTHON) tests/all.py san
 cross: $(SRC)
 	$(PYTHON) tests/all.py cross

@@ -185,7 +185,7 @@ def build(line_directives=False):
 
 
 # gcc's -Wmisleading-indentation, which -Wall has, reads the file up to the line it looks at, again and again: ten times the
-# time of everything else that it does without code. Behind any #line it looks at nothing.
+# time of everything else that it does without code. Behind any #line it looks at nothing, in the file that includes infer.h either.
 UNINDENTED = """#if defined(__GNUC__) && !defined(__clang__)
 #line %d /* which it is anyway: with -Wall gcc takes seconds less behind a #line */
 #endif

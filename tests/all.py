@@ -148,15 +148,16 @@ def group_check(t):
     t.step("tests on src/", ["build/check"])
 
 
-# Kernels, wrong ones on purpose, and long tests of whole models, which `make gpu` has on its doubles.
-DEVICES = ("gpu_ops,gpu_few,gpu_check_wrong,gpu_check_covers,gpu_model_models,gpu_model_quants,gpu_model_sample,gpu_model_release,gpu_model_rounded,"
-           "gpu_model_oom,gpu_model_state_kv")
+# What devices compute: kernels, wrong ones on purpose, whole models. `make gpu` has it on its doubles, but for all models of gpu_model_quants,
+# whose types gpu_ops has: `make deep`. The rest is minutes of a model's life, also there.
+DEVICES = "gpu_ops,gpu_few,gpu_check_wrong,gpu_check_covers,gpu_model_models,gpu_model_quants,gpu_model_sample,gpu_model_rounded"
+DEVICE_LIVES = DEVICES + ",gpu_model_release,gpu_model_oom,gpu_model_state_kv"
 
 
 def group_test(t):
     """infer.h, which is what src/ gives (sources checks that): the tests on src/ are those of `make check`. A few models run on OpenCL,
     all with DEEP=1; `make gpu` has more, on its doubles."""
-    tests = [lambda t: t.step("tests on infer.h", ["build/check-h"], env={} if DEEP else {"CHECK_WITHOUT": DEVICES, "CHECK_GPU_EVERY": "64"})]
+    tests = [lambda t: t.step("tests on infer.h", ["build/check-h"], env={} if DEEP else {"CHECK_WITHOUT": DEVICE_LIVES, "CHECK_GPU_EVERY": "64"})]
     if not DEEP:
         tests.append(lambda t: t.step("GPU kernels, some shapes", ["build/check-h", "gpu_ops"], env={"CHECK_EMULATED": "1"}))
     together(t, *tests, lambda t: t.step("compile", [PY, "tests/compile/run.py", "--native"]), group_cli, builds, group_examples, sources,
@@ -393,16 +394,17 @@ def group_cli(t):
 def group_san(t):
     """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer, MemorySanitizer and valgrind, the GPU kernels under oclgrind."""
     tsan = {"TSAN_OPTIONS": "halt_on_error=1", "CHECK_EMULATED": "1", "CHECK_GPU_EVERY": "64", "CHECK_WITHOUT": ",".join([TEXTS, ONE_THREAD] + [DEVICES, "queue_same,cache_window,session_save,session_memory"] * (not DEEP))}
+    deep = "-deep" if DEEP else "" # as the Makefile calls them
     asan = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
     # POCL leaks what LLVM compiles for it, which LeakSanitizer reports: let its cache have all kernels first
     few = {} if DEEP else {"CHECK_EMULATED": "1", "CHECK_GPU_EVERY": "64"}
     if os.path.exists("/etc/OpenCL/vendors/pocl.icd") and not os.path.isdir("build/cache/pocl"):
         t.step("POCL compiles the kernels", ["build/check-h", "gpu"], env=dict(few, **({} if DEEP else {"CHECK_WITHOUT": DEVICES})))
-    together(t, lambda t: t.step("TSan", ["build/check-tsan"] + [SHARED] * (not DEEP), env=tsan),
+    together(t, lambda t: t.step("TSan", ["build/check-tsan" + deep] + [SHARED] * (not DEEP), env=tsan),
              *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
-             lambda t: t.step("ASan and UBSan, GPUs", ["build/check-asan", "gpu"],
+             lambda t: t.step("ASan and UBSan, GPUs", ["build/check-asan" + deep, "gpu"],
                               env=dict(asan, **dict(few, CHECK_EMULATED="1", **({} if DEEP else {"CHECK_WITHOUT": DEVICES})))),
-             lambda t: t.step("ASan and UBSan", ["build/check-asan"], env=dict(asan, **dict(few, CHECK_WITHOUT=",".join(["gpu"] + [SAME_READS] * (not DEEP))))))
+             lambda t: t.step("ASan and UBSan", ["build/check-asan" + deep], env=dict(asan, **dict(few, CHECK_WITHOUT=",".join(["gpu"] + [SAME_READS] * (not DEEP))))))
 
 
 def uninitialised(t):
@@ -429,7 +431,7 @@ def uninitialised(t):
 
 
 # Sweeps over texts, masks and budgets, and a text of 8,300 positions, that take minutes where instructions are interpreted, and depend on none of them:
-# this computer runs them, and the sanitizers.
+# this computer runs them, and most of them under ASan.
 TEXTS = ("grammar_masks_large,grammar_hostile,kinds_hostile,pretokenizer_hostile,tokenizer_hostile,test_marks,chat_replies_by_template,test_budget,"
          "gpu_check_covers,gpu_cuda_modules,gpu_special,gpu_ptx,gpu_verdict_hostile,hostile_keys_references,"
          "arch_llama4-chunk,constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,hostile_keys_all_rows,hostile_streams,generate_stop_strings,generate_memory,host_signal_storm")

@@ -119,7 +119,7 @@ static void test_gpu_model_experts(void) {
     size_t i;
     GPU_NEEDED();
     check_live = check_fail_at = 0;
-    for (i = 0; i < INFER__COUNT(types) * INFER__COUNT(files); i += (size_t)(gpu_every() * check_every(7))) { /* every 7th: each file still */
+    for (i = 0; i < INFER__COUNT(types) * INFER__COUNT(files); i += (size_t)(gpu_cases_every() * check_every(7))) { /* every 7th: each file still */
         const infer__quant *all = infer__quant_find(types[i / INFER__COUNT(files)][0], NULL);
         const infer__quant *down = infer__quant_find(types[i / INFER__COUNT(files)][1], NULL);
         char detail[120];

@@ -76,7 +76,7 @@ static int gpu_fault_rounds(gpu_scenario run, int close_calls, int near_step, in
     ocl_count();
     CHECK(run(want, &e) == INFER_OK);
     CHECK(ocl_calls > close_calls);
-    for (ocl_fail_at = 1; check_bad < 5; ocl_fail_at += (ocl_fail_at < close_calls ? near_step : far_step) * gpu_every()) {
+    for (ocl_fail_at = 1; check_bad < 5; ocl_fail_at += (ocl_fail_at < close_calls ? near_step : far_step) * gpu_cases_every()) {
         infer_result r;
         memset(&e, 0, sizeof e);
         memset(got, 0, sizeof got);
@@ -102,7 +102,7 @@ static int gpu_fault_rounds(gpu_scenario run, int close_calls, int near_step, in
 static void test_gpu_model_faults(void) {
     GPU_NEEDED();
     /* while it opens; an eval that fails is followed by one that does not; launches are much alike */
-    CHECK(gpu_fault_rounds(gpu_fault_scenario, 150, 1, 11) > 100 / gpu_every());
+    CHECK(gpu_fault_rounds(gpu_fault_scenario, 150, 1, 11) > 100 / gpu_cases_every());
 }
 
 /* Weights leave the device and come back, with a session that is saved meanwhile; after a failure the same again succeeds. */
@@ -219,7 +219,7 @@ static void gpu_oom_rounds(gpu_scenario run, int step) {
 
 static void test_gpu_model_release(void) {
     GPU_NEEDED();
-    if (check_backend() == INFER_OPENCL) CHECK(gpu_fault_rounds(gpu_release_scenario, 150, 3, 11) > 20 / gpu_every());
+    if (check_backend() == INFER_OPENCL) CHECK(gpu_fault_rounds(gpu_release_scenario, 150, 3, 11) > 20 / gpu_cases_every());
     gpu_oom_rounds(gpu_release_scenario, 3);
 }
 

@@ -7,16 +7,19 @@ static double gpu_limit = GPU_LIMIT;
 static double gpu_limit_of(int32_t kv) { return (kv == INFER_KV_Q4_0 ? 10 : kv == INFER_KV_Q8_0 ? 3 : 1) * GPU_LIMIT; }
 
 /* Of many models that differ in numbers only, sanitizers, which are slow, see every fourth or eighth; CHECK_GPU_EVERY=16: every 16th. */
+#if defined(__SANITIZE_THREAD__)
+enum { GPU_EVERY = 8 };
+#elif defined(__SANITIZE_ADDRESS__)
+enum { GPU_EVERY = 4 };
+#else
+enum { GPU_EVERY = 1 };
+#endif
 static int gpu_every(void) {
     const char *n = getenv("CHECK_GPU_EVERY");
-#if defined(__SANITIZE_THREAD__)
-    return n ? atoi(n) : 8;
-#elif defined(__SANITIZE_ADDRESS__)
-    return n ? atoi(n) : 4;
-#else
-    return n ? atoi(n) : 1;
-#endif
+    return n && atoi(n) > 0 ? atoi(n) : GPU_EVERY;
 }
+/* Of cases that differ in more, such as calls that fail: every eighth at least, however few models there are. */
+static int gpu_cases_every(void) { return INFER__MIN(gpu_every(), 8); }
 
 /* The API under test: CHECK_BACKEND is its name, else OpenCL. */
 static int32_t check_backend(void) {

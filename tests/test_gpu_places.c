@@ -401,12 +401,12 @@ static infer_result places_scenario(float *logits, infer_error *e) {
 
 static void test_gpu_places_faults(void) {
     GPU_NEEDED();
-    CHECK(gpu_fault_rounds(places_scenario, 250, 3, 23) > 60 / gpu_every());
+    CHECK(gpu_fault_rounds(places_scenario, 250, 3, 23) > 60 / gpu_cases_every());
 }
 
 static void test_gpu_places_oom(void) {
     GPU_NEEDED();
-    gpu_oom_rounds(places_scenario, gpu_every());
+    gpu_oom_rounds(places_scenario, gpu_cases_every());
 }
 
 /* ---- choosing, on a made-up API ---------------------------------------------------------------------------------- */

@@ -312,11 +312,14 @@ void json_ids(FILE *file, const infer_token *ids, size_t n);
 
 /* ---- files/value_text.c --------------------------------------------------------------------- */
 
-enum { CLI_SHOWN_ELEMENTS = 8, CLI_SHORT_ARRAY = 16 }; /* longer arrays are cut to so many elements */
 /* "u32" of a GGUF value type, "?" when there is none. */
 const char *cli_value_type(int32_t type);
 /* A scalar or a string on stdout, as JSON or for people, who see the beginning of a long string unless `full`. */
 void cli_print_value(const infer_meta *m, int json, int full);
+/* An array of n elements, which `element` gives one after the other (0 = it cannot): in full when it is short or `full`, else the
+ * first. In JSON a cut array is an object {"n", "first"}, so that scripts cannot mistake the part for the whole. */
+typedef int cli_element(void *from, uint64_t i, infer_meta *out);
+void cli_print_array(uint64_t n, int json, int full, cli_element *element, void *from);
 
 /* ---- kernel_cache.c ------------------------------------------------------------------------- */
 

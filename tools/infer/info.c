@@ -4,25 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An array in full when it is short or --full; else its first elements. In JSON a cut array is an object
- * {"n", "first"}, so that scripts cannot mistake the part for the whole. */
-static void print_array(const infer_model *model, const char *key, const infer_meta *m, int json, int full) {
-    uint64_t i, shown = full || m->n <= CLI_SHORT_ARRAY ? m->n : CLI_SHOWN_ELEMENTS;
-    infer_meta element;
-    int cut = shown < m->n;
-    if (json && cut) printf("{\"n\": %.0f, \"first\": ", (double)m->n);
-    putchar('[');
-    for (i = 0; i < shown; i++) {
-        if (i) printf(", ");
-        if (infer_meta_element(model, key, i, &element) != INFER_OK)
-            printf(json ? "null" : "?");
-        else
-            cli_print_value(&element, json, full);
-    }
-    if (!json && cut) printf(", ...");
-    putchar(']');
-    if (json && cut) putchar('}');
-    if (!json && cut) printf(" (%.0f)", (double)m->n);
+typedef struct elements {
+    const infer_model *model;
+    const char *key;
+} elements;
+
+static int element_at(void *from, uint64_t i, infer_meta *out) {
+    const elements *e = from;
+    return infer_meta_element(e->model, e->key, i, out) == INFER_OK;
 }
 
 static void print_metadata(const infer_model *model, int json, int full) {
@@ -46,10 +35,14 @@ static void print_metadata(const infer_model *model, int json, int full) {
             continue;
         }
         if (!json) printf("  %s%s = ", cli_value_type(m.type), m.kind == INFER_META_ARRAY ? "[]" : "");
-        if (m.kind == INFER_META_ARRAY)
-            print_array(model, key, &m, json, full);
-        else
+        if (m.kind == INFER_META_ARRAY) {
+            elements e;
+            e.model = model;
+            e.key = key;
+            cli_print_array(m.n, json, full, element_at, &e);
+        } else {
             cli_print_value(&m, json, full);
+        }
         if (!json) putchar('\n');
     }
     if (json) putchar('}');

@@ -73,7 +73,7 @@ static int find_tensors(diff *d, const cli_common *common) {
 
 /* Elements that differ between arrays of one type and length: how many, and the first with its two values. */
 static uint64_t differing_elements(const key_pair *p, uint64_t *first, infer_meta *a, infer_meta *b) {
-    const unsigned char *x = p->a->value + VALUE_ARRAY_HEAD, *y = p->b->value + VALUE_ARRAY_HEAD;
+    const unsigned char *x = p->a->value + GGUF_ARRAY_HEAD, *y = p->b->value + GGUF_ARRAY_HEAD;
     uint64_t i, n = 0;
     for (i = 0; i < p->a->n; i++) {
         infer_meta v, w;
@@ -93,7 +93,7 @@ static uint64_t differing_elements(const key_pair *p, uint64_t *first, infer_met
 }
 
 static int are_alike(const key_pair *p) {
-    return p->a && p->b && p->a->type == VALUE_ARRAY && p->b->type == VALUE_ARRAY && p->a->element == p->b->element &&
+    return p->a && p->b && p->a->type == GGUF_ARRAY && p->b->type == GGUF_ARRAY && p->a->element == p->b->element &&
            p->a->n == p->b->n;
 }
 

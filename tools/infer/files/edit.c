@@ -27,7 +27,7 @@ static char *own_name(edit *e, const char *text, size_t n) {
     memcpy(name, text, n);
     name[n] = 0;
     e->own_names[e->n_names++] = name;
-    if (n > 0 && n <= 65535 && strncmp(name, "split.", 6) != 0) return name;
+    if (n > 0 && n <= 65535 && !file_is_split(name)) return name;
     cli_fail("edit", n == 0 || n > 65535 ? "a key has 1 to 65535 bytes" : "%s: keys of split models are written by `infer split` alone", name);
     return NULL;
 }
@@ -69,7 +69,7 @@ static int set_key(edit *e, const char *text) {
     }
     memset(&made, 0, sizeof made);
     made.name = name;
-    made.type = k ? k->type : VALUE_STRING;
+    made.type = k ? k->type : GGUF_STRING;
     made.element = k ? k->element : 0;
     if (colon && !value_type_named(colon + 1, &made.type, &made.element))
         return cli_fail("edit", "--set: no type '%s': u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool string, or one of them with []", colon + 1) == CLI_DONE;

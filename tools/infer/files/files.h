@@ -12,12 +12,8 @@
 
 /* ---- gguf_read.c, gguf_parts.c --------------------------------------------------------------- */
 
-enum { /* GGUF value types */
-    VALUE_U8, VALUE_I8, VALUE_U16, VALUE_I16, VALUE_U32, VALUE_I32, VALUE_F32, VALUE_BOOL, VALUE_STRING, VALUE_ARRAY,
-    VALUE_U64, VALUE_I64, VALUE_F64, VALUE_N_TYPES
-};
-enum { VALUE_ARRAY_HEAD = 12 }; /* bytes before an array's elements: their type and number */
-extern const unsigned char value_sizes[VALUE_N_TYPES]; /* bytes; 0 = it varies */
+enum { GGUF_ARRAY_HEAD = 12 }; /* bytes before an array's elements: their type and number */
+extern const unsigned char value_sizes[GGUF_N_TYPES]; /* bytes; 0 = it varies */
 
 typedef struct file_key {
     char *name;
@@ -57,7 +53,8 @@ int file_read(file_model *m, const file_tensor *t, uint64_t offset, void *to, si
 /* The path of a part, to be freed. */
 char *file_part_path(const file_model *m, int part);
 const file_key *file_find_key(const file_model *m, const char *name);
-/* general.alignment and split.*: how contents are laid out in files. Models that differ in these alone are the same. */
+int file_is_split(const char *key); /* split.*: which part of a split model a file is */
+/* Those and general.alignment: how contents are laid out in files. Models that differ in these alone are the same. */
 int file_is_layout(const char *key);
 /* The alignment that these keys ask for, or 0. */
 uint64_t file_alignment(const char *command, const char *path, const file_key *keys, size_t n);
@@ -97,7 +94,7 @@ int out_model(file_model *in, const file_key *const *keys, size_t n_keys, uint64
 
 /* ---- value_parse.c -------------------------------------------------------------------------- */
 
-/* The type that a word names: "u32", or "u32[]" with VALUE_ARRAY to *type and the elements' to *element. 0 = none. */
+/* The type that a word names: "u32", or "u32[]" with GGUF_ARRAY to *type and the elements' to *element. 0 = none. */
 int value_type_named(const char *word, uint32_t *type, uint32_t *element);
 /* The value of k's type (and element) that a text spells, to k->value, which is to be freed. */
 int value_parse(const char *command, file_key *k, const char *text);

@@ -19,8 +19,8 @@ const file_key *file_find_key(const file_model *m, const char *name) { return fi
 static int whole(const char *command, const char *path, const file_key *k, uint64_t max, uint64_t *out) {
     infer_meta v = {0};
     if (k == NULL) return 1;
-    if (k->type != VALUE_ARRAY) value_decode(k->type, k->value, &v);
-    if (k->type != VALUE_ARRAY && (v.kind == INFER_META_UINT || v.kind == INFER_META_INT) && v.f >= 0 && v.f <= (double)max) {
+    if (k->type != GGUF_ARRAY) value_decode(k->type, k->value, &v);
+    if (k->type != GGUF_ARRAY && (v.kind == INFER_META_UINT || v.kind == INFER_META_INT) && v.f >= 0 && v.f <= (double)max) {
         *out = (uint64_t)v.f;
         return 1;
     }
@@ -97,7 +97,8 @@ static int by_tensor(const void *a, const void *b) {
     return strcmp((*(const file_tensor *const *)a)->name, (*(const file_tensor *const *)b)->name);
 }
 
-int file_is_layout(const char *key) { return strcmp(key, "general.alignment") == 0 || strncmp(key, "split.", 6) == 0; }
+int file_is_split(const char *key) { return strncmp(key, "split.", 6) == 0; }
+int file_is_layout(const char *key) { return strcmp(key, "general.alignment") == 0 || file_is_split(key); }
 
 const file_key **file_sorted_keys(const file_model *m, size_t *n) {
     const file_key **list = cli_alloc(m->command, m->n_keys + 1, sizeof *list);

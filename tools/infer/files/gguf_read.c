@@ -6,7 +6,7 @@
 
 enum { MAX_NAME = 65535 }; /* bytes */
 
-const unsigned char value_sizes[VALUE_N_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+const unsigned char value_sizes[GGUF_N_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 static uint64_t number(const unsigned char *p, int n) {
     uint64_t x = 0;
@@ -94,14 +94,14 @@ static int are_bools(const reader *r, size_t n) {
 
 static int take_array(reader *r, file_key *k) {
     uint64_t i, left;
-    if (!take(r, VALUE_ARRAY_HEAD)) return 0;
+    if (!take(r, GGUF_ARRAY_HEAD)) return 0;
     k->element = (uint32_t)number(r->buf, 4);
     k->n = number(r->buf + 4, 8);
     left = r->size - r->at;
-    if (k->element == VALUE_ARRAY) return bad(r, "arrays of arrays are not supported");
-    if (k->element >= VALUE_N_TYPES) return bad(r, "unknown type of array elements");
+    if (k->element == GGUF_ARRAY) return bad(r, "arrays of arrays are not supported");
+    if (k->element >= GGUF_N_TYPES) return bad(r, "unknown type of array elements");
     if (k->n > left / (value_sizes[k->element] ? value_sizes[k->element] : 8)) return bad(r, "the array goes past the end of the file");
-    if (k->element != VALUE_STRING) return take(r, k->n * value_sizes[k->element]);
+    if (k->element != GGUF_STRING) return take(r, k->n * value_sizes[k->element]);
     for (i = 0; i < k->n; i++)
         if (!take_string(r)) return 0;
     return 1;
@@ -112,12 +112,12 @@ static int take_value(reader *r, file_key *k) {
     int is_bool;
     if (!take_number(r, 4, &type)) return 0;
     r->n = 0;
-    if (type >= VALUE_N_TYPES) return bad(r, "unknown type of a value");
+    if (type >= GGUF_N_TYPES) return bad(r, "unknown type of a value");
     k->type = (uint32_t)type;
     k->n = 1;
-    if (!(type == VALUE_STRING ? take_string(r) : type == VALUE_ARRAY ? take_array(r, k) : take(r, value_sizes[type]))) return 0;
-    is_bool = type == VALUE_BOOL || (type == VALUE_ARRAY && k->element == VALUE_BOOL);
-    if (is_bool && !are_bools(r, type == VALUE_BOOL ? 1 : (size_t)k->n)) return bad(r, "a bool that is neither 0 nor 1");
+    if (!(type == GGUF_STRING ? take_string(r) : type == GGUF_ARRAY ? take_array(r, k) : take(r, value_sizes[type]))) return 0;
+    is_bool = type == GGUF_BOOL || (type == GGUF_ARRAY && k->element == GGUF_BOOL);
+    if (is_bool && !are_bools(r, type == GGUF_BOOL ? 1 : (size_t)k->n)) return bad(r, "a bool that is neither 0 nor 1");
     k->value = keep(r);
     k->bytes = r->n;
     return k->value != NULL;
@@ -154,7 +154,7 @@ void file_drop_keys(file_model *m, size_t from) {
 }
 
 size_t value_decode(uint32_t type, const unsigned char *p, infer_meta *out) {
-    const int size = type < VALUE_N_TYPES ? value_sizes[type] : 0;
+    const int size = type < GGUF_N_TYPES ? value_sizes[type] : 0;
     const uint64_t u = number(p, size ? size : 8), top = size ? (uint64_t)1 << (8 * size - 1) : 0;
     uint32_t bits = (uint32_t)u;
     float f;
@@ -162,28 +162,28 @@ size_t value_decode(uint32_t type, const unsigned char *p, infer_meta *out) {
     out->type = (int32_t)type;
     out->n = 1;
     switch (type) {
-    case VALUE_STRING:
+    case GGUF_STRING:
         out->kind = INFER_META_STRING;
         out->n = u;
         out->s = (const char *)p + 8;
         return 8 + (size_t)u;
-    case VALUE_F32:
-    case VALUE_F64:
+    case GGUF_F32:
+    case GGUF_F64:
         out->kind = INFER_META_FLOAT;
         memcpy(&f, &bits, 4);
         memcpy(&out->f, &u, 8);
-        if (type == VALUE_F32) out->f = (double)f;
+        if (type == GGUF_F32) out->f = (double)f;
         break;
-    case VALUE_I8:
-    case VALUE_I16:
-    case VALUE_I32:
-    case VALUE_I64:
+    case GGUF_I8:
+    case GGUF_I16:
+    case GGUF_I32:
+    case GGUF_I64:
         out->kind = INFER_META_INT;
         out->i = (int64_t)((u ^ top) - top); /* sign extension */
         out->f = (double)out->i;
         break;
     default:
-        out->kind = type == VALUE_BOOL ? INFER_META_BOOL : INFER_META_UINT;
+        out->kind = type == GGUF_BOOL ? INFER_META_BOOL : INFER_META_UINT;
         out->u = u;
         out->f = (double)u;
         break;

@@ -11,8 +11,7 @@ typedef struct digest {
 
 static void add_number(sha256 *s, uint64_t x, int n) {
     unsigned char b[8];
-    int i;
-    for (i = 0; i < n; i++) b[i] = (unsigned char)(x >> (8 * i));
+    gguf_store(b, x, n);
     sha256_add(s, b, (size_t)n);
 }
 

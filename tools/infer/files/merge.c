@@ -12,7 +12,7 @@ static int merge_model(file_model *in, const char *path) {
     int status;
     if (list == NULL) return CLI_FAILED;
     for (i = 0; i < in->n_keys; i++)
-        if (strncmp(in->keys[i].name, "split.", 6) != 0) list[n++] = &in->keys[i];
+        if (!file_is_split(in->keys[i].name)) list[n++] = &in->keys[i];
     status = out_model(in, list, n, alignment, path);
     if (status == CLI_DONE)
         fprintf(stderr, "%s: %d files, %.0f tensors of %s\n", path, in->n_parts, (double)in->n_tensors,

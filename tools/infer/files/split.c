@@ -19,13 +19,12 @@ typedef struct split {
 /* The keys that every part has: u16, u16, i32. */
 static void put_part_keys(gguf_out *out, int part, int n_parts, size_t n_tensors) {
     unsigned char no[2], count[2], tensors[4];
-    int i;
-    for (i = 0; i < 2; i++) no[i] = (unsigned char)(part >> (8 * i));
-    for (i = 0; i < 2; i++) count[i] = (unsigned char)(n_parts >> (8 * i));
-    for (i = 0; i < 4; i++) tensors[i] = (unsigned char)(n_tensors >> (8 * i));
-    gguf_raw(out, "split.no", VALUE_U16, no, 2);
-    gguf_raw(out, "split.count", VALUE_U16, count, 2);
-    gguf_raw(out, "split.tensors.count", VALUE_I32, tensors, 4);
+    gguf_store(no, (uint64_t)part, 2);
+    gguf_store(count, (uint64_t)n_parts, 2);
+    gguf_store(tensors, n_tensors, 4);
+    gguf_raw(out, "split.no", GGUF_U16, no, 2);
+    gguf_raw(out, "split.count", GGUF_U16, count, 2);
+    gguf_raw(out, "split.tensors.count", GGUF_I32, tensors, 4);
 }
 
 /* Other parts than the first have no key for it. */
@@ -127,7 +126,7 @@ static int split_model(split *s, const char *prefix) {
     int status = CLI_FAILED;
     s->keys = cli_alloc("split", s->in.n_keys + 1, sizeof *s->keys);
     for (i = 0; s->keys && i < s->in.n_keys; i++)
-        if (strncmp(s->in.keys[i].name, "split.", 6) != 0) s->keys[s->n_keys++] = &s->in.keys[i];
+        if (!file_is_split(s->in.keys[i].name)) s->keys[s->n_keys++] = &s->in.keys[i];
     s->alignment = file_alignment("split", s->in.path, s->in.keys, s->in.n_keys);
     if (s->keys && s->alignment && plan(s) && name_parts(s, prefix)) status = write_parts(s);
     if (status == CLI_DONE)

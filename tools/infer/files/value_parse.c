@@ -8,10 +8,10 @@
 int value_type_named(const char *word, uint32_t *type, uint32_t *element) {
     const size_t n = strlen(word), stem = n > 2 && strcmp(word + n - 2, "[]") == 0 ? n - 2 : n;
     uint32_t i;
-    for (i = 0; i < VALUE_N_TYPES; i++) {
+    for (i = 0; i < GGUF_N_TYPES; i++) {
         const char *name = cli_value_type((int32_t)i);
-        if (i == VALUE_ARRAY || strlen(name) != stem || memcmp(name, word, stem) != 0) continue;
-        *type = stem < n ? VALUE_ARRAY : i;
+        if (i == GGUF_ARRAY || strlen(name) != stem || memcmp(name, word, stem) != 0) continue;
+        *type = stem < n ? GGUF_ARRAY : i;
         *element = stem < n ? i : 0;
         return 1;
     }
@@ -25,10 +25,9 @@ typedef struct parser {
 } parser;
 
 static void put_number(parser *p, uint64_t x, int n) {
-    char b[8];
-    int i;
-    for (i = 0; i < n; i++) b[i] = (char)(unsigned char)(x >> (8 * i));
-    cli_text_put(p->command, &p->out, b, (size_t)n);
+    unsigned char b[8];
+    gguf_store(b, x, n);
+    cli_text_put(p->command, &p->out, (const char *)b, (size_t)n);
 }
 
 static void put_string(parser *p, const char *s, size_t n) {
@@ -42,7 +41,7 @@ static int wrong(const parser *p, uint32_t type, const char *text) {
 }
 
 static int parse_int(parser *p, uint32_t type, const char *text) {
-    const int size = value_sizes[type], is_signed = type == VALUE_I8 || type == VALUE_I16 || type == VALUE_I32 || type == VALUE_I64;
+    const int size = value_sizes[type], is_signed = type == GGUF_I8 || type == GGUF_I16 || type == GGUF_I32 || type == GGUF_I64;
     const uint64_t top = (uint64_t)1 << (8 * size - 1);
     const int negative = text[0] == '-';
     char *end;
@@ -59,23 +58,23 @@ static int parse_int(parser *p, uint32_t type, const char *text) {
 static int parse_float(parser *p, uint32_t type, const char *text) {
     char *end;
     double x = strtod(text, &end);
-    const double limit = type == VALUE_F32 ? 3.4028235677973366e38 : 1.7976931348623157e308; /* rounds to infinity beyond */
+    const double limit = type == GGUF_F32 ? 3.4028235677973366e38 : 1.7976931348623157e308; /* rounds to infinity beyond */
     float f;
     uint32_t bits;
     uint64_t bits64;
-    if (end == text || *end != 0 || !(x < limit || (type == VALUE_F64 && x <= limit)) || !(x > -limit || (type == VALUE_F64 && x >= -limit)))
+    if (end == text || *end != 0 || !(x < limit || (type == GGUF_F64 && x <= limit)) || !(x > -limit || (type == GGUF_F64 && x >= -limit)))
         return wrong(p, type, text);
-    f = (float)(type == VALUE_F32 ? x : 0);
+    f = (float)(type == GGUF_F32 ? x : 0);
     memcpy(&bits, &f, 4);
     memcpy(&bits64, &x, 8);
-    put_number(p, type == VALUE_F32 ? bits : bits64, value_sizes[type]);
+    put_number(p, type == GGUF_F32 ? bits : bits64, value_sizes[type]);
     return 1;
 }
 
 static int parse_scalar(parser *p, uint32_t type, const char *text) {
     const int yes = strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
-    if (type == VALUE_F32 || type == VALUE_F64) return parse_float(p, type, text);
-    if (type != VALUE_BOOL) return parse_int(p, type, text);
+    if (type == GGUF_F32 || type == GGUF_F64) return parse_float(p, type, text);
+    if (type != GGUF_BOOL) return parse_int(p, type, text);
     if (!yes && strcmp(text, "false") != 0 && strcmp(text, "0") != 0) return wrong(p, type, text);
     put_number(p, (uint64_t)yes, 1);
     return 1;
@@ -119,7 +118,7 @@ static int parse_array(parser *p, file_key *k, const char *text) {
     s += strspn(s, " ");
     while (ok && *s != *stop) {
         ok = next_element(p, &s, &element);
-        if (ok && k->element == VALUE_STRING) put_string(p, element.s, element.n);
+        if (ok && k->element == GGUF_STRING) put_string(p, element.s, element.n);
         else if (ok) ok = parse_scalar(p, k->element, element.s);
         if (!ok) break;
         k->n++;
@@ -127,13 +126,10 @@ static int parse_array(parser *p, file_key *k, const char *text) {
         if (*s == *stop) break;
         if (*s == ',') s += 1 + strspn(s + 1, " ");
         else ok = 0;
-        if (!ok || *s == *stop) ok = wrong(p, VALUE_ARRAY, text);
+        if (!ok || *s == *stop) ok = wrong(p, GGUF_ARRAY, text);
     }
-    if (ok && brackets && (s[0] != ']' || s[1] != 0)) ok = wrong(p, VALUE_ARRAY, text);
-    if (ok && !p->out.failed) {
-        int i;
-        for (i = 0; i < 8; i++) p->out.s[4 + i] = (char)(unsigned char)(k->n >> (8 * i));
-    }
+    if (ok && brackets && (s[0] != ']' || s[1] != 0)) ok = wrong(p, GGUF_ARRAY, text);
+    if (ok && !p->out.failed) gguf_store((unsigned char *)p->out.s + 4, k->n, 8);
     free(element.s);
     return ok;
 }
@@ -158,8 +154,8 @@ int value_parse(const char *command, file_key *k, const char *text) {
     p.command = command;
     p.key = k->name;
     k->n = 1;
-    if (k->type == VALUE_STRING) ok = parse_string(&p, text);
-    else if (k->type == VALUE_ARRAY) ok = parse_array(&p, k, text);
+    if (k->type == GGUF_STRING) ok = parse_string(&p, text);
+    else if (k->type == GGUF_ARRAY) ok = parse_array(&p, k, text);
     else ok = parse_scalar(&p, k->type, text);
     if (!ok || p.out.failed) {
         free(p.out.s);

@@ -1,12 +1,12 @@
 /* value_text.c: a metadata value as text, for people and as JSON. */
 #include "files.h"
 
-enum { SHOWN_BYTES = 160 };
+enum { SHOWN_BYTES = 160, SHOWN_ELEMENTS = 8, SHORT_ARRAY = 16 };
 
-static const char *const VALUE_TYPES[VALUE_N_TYPES] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+static const char *const VALUE_TYPES[GGUF_N_TYPES] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                                        "bool", "string", "array", "u64", "i64", "f64"};
 
-const char *cli_value_type(int32_t type) { return type >= 0 && type < VALUE_N_TYPES ? VALUE_TYPES[type] : "?"; }
+const char *cli_value_type(int32_t type) { return type >= 0 && type < GGUF_N_TYPES ? VALUE_TYPES[type] : "?"; }
 
 /* A byte of a text from a file, for people: control characters do not reach the terminal. */
 static void print_byte(char byte) {
@@ -53,29 +53,42 @@ void cli_print_value(const infer_meta *m, int json, int full) {
     }
 }
 
-/* An array as `infer info` shows it: cut to its first elements when it is long, and then in JSON an object. */
-static void print_array(const file_key *k, int json, int full) {
-    const uint64_t shown = full || k->n <= CLI_SHORT_ARRAY ? k->n : CLI_SHOWN_ELEMENTS;
-    const unsigned char *at = k->value + VALUE_ARRAY_HEAD;
-    infer_meta element;
+void cli_print_array(uint64_t n, int json, int full, cli_element *element, void *from) {
+    const uint64_t shown = full || n <= SHORT_ARRAY ? n : SHOWN_ELEMENTS;
+    infer_meta m;
     uint64_t i;
-    if (json && shown < k->n) printf("{\"n\": %.0f, \"first\": ", (double)k->n);
+    if (json && shown < n) printf("{\"n\": %.0f, \"first\": ", (double)n);
     putchar('[');
     for (i = 0; i < shown; i++) {
         if (i) printf(", ");
-        at += value_decode(k->element, at, &element);
-        cli_print_value(&element, json, full);
+        if (element(from, i, &m)) cli_print_value(&m, json, full);
+        else printf(json ? "null" : "?");
     }
-    if (!json && shown < k->n) printf(", ...");
+    if (!json && shown < n) printf(", ...");
     putchar(']');
-    if (json && shown < k->n) putchar('}');
-    if (!json && shown < k->n) printf(" (%.0f)", (double)k->n);
+    if (json && shown < n) putchar('}');
+    if (!json && shown < n) printf(" (%.0f)", (double)n);
+}
+
+typedef struct elements {
+    uint32_t type;
+    const unsigned char *at; /* the next one */
+} elements;
+
+static int next_element(void *from, uint64_t i, infer_meta *out) {
+    elements *e = from;
+    (void)i;
+    e->at += value_decode(e->type, e->at, out);
+    return 1;
 }
 
 void value_print(const file_key *k, int json, int full) {
     infer_meta m;
-    if (k->type == VALUE_ARRAY) {
-        print_array(k, json, full);
+    if (k->type == GGUF_ARRAY) {
+        elements e;
+        e.type = k->element;
+        e.at = k->value + GGUF_ARRAY_HEAD;
+        cli_print_array(k->n, json, full, next_element, &e);
         return;
     }
     value_decode(k->type, k->value, &m);
@@ -83,6 +96,6 @@ void value_print(const file_key *k, int json, int full) {
 }
 
 void value_print_type(const file_key *k) {
-    printf("%s%s", cli_value_type((int32_t)(k->type == VALUE_ARRAY ? k->element : k->type)),
-           k->type == VALUE_ARRAY ? "[]" : "");
+    printf("%s%s", cli_value_type((int32_t)(k->type == GGUF_ARRAY ? k->element : k->type)),
+           k->type == GGUF_ARRAY ? "[]" : "");
 }

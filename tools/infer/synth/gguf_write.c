@@ -21,7 +21,7 @@ static void append(gguf_out *g, unsigned char **p, size_t *n, size_t *cap, const
     *n += count;
 }
 
-static void store(unsigned char *p, uint64_t x, int n) {
+void gguf_store(unsigned char *p, uint64_t x, int n) {
     int i;
     for (i = 0; i < n; i++) p[i] = (unsigned char)(x >> (8 * i));
 }
@@ -30,7 +30,7 @@ static void meta_bytes(gguf_out *g, const void *p, size_t n) { append(g, &g->met
 
 static void meta_number(gguf_out *g, uint64_t x, int n) {
     unsigned char b[8];
-    store(b, x, n);
+    gguf_store(b, x, n);
     meta_bytes(g, b, (size_t)n);
 }
 
@@ -98,13 +98,13 @@ void gguf_tensor(gguf_out *g, const char *name, uint32_t type, int n_dims, const
     unsigned char b[64];
     size_t n = strlen(name);
     int i;
-    store(b, n, 8);
+    gguf_store(b, n, 8);
     append(g, &g->directory, &g->directory_n, &g->directory_cap, b, 8);
     append(g, &g->directory, &g->directory_n, &g->directory_cap, name, n);
-    store(b, (uint64_t)n_dims, 4);
-    for (i = 0; i < n_dims; i++) store(b + 4 + 8 * i, dims[i], 8);
-    store(b + 4 + 8 * n_dims, type, 4);
-    store(b + 8 + 8 * n_dims, g->data_n, 8);
+    gguf_store(b, (uint64_t)n_dims, 4);
+    for (i = 0; i < n_dims; i++) gguf_store(b + 4 + 8 * i, dims[i], 8);
+    gguf_store(b + 4 + 8 * n_dims, type, 4);
+    gguf_store(b + 8 + 8 * n_dims, g->data_n, 8);
     append(g, &g->directory, &g->directory_n, &g->directory_cap, b, (size_t)(16 + 8 * n_dims));
     g->data_n += padded(g, bytes);
     g->n_tensors++;
@@ -126,9 +126,9 @@ uint64_t gguf_header_bytes(const gguf_out *g) { return padded(g, HEAD_BYTES + g-
 void gguf_begin(gguf_out *g) {
     unsigned char head[HEAD_BYTES];
     memcpy(head, "GGUF", 4);
-    store(head + 4, 3, 4);
-    store(head + 8, g->n_tensors, 8);
-    store(head + 16, g->n_meta, 8);
+    gguf_store(head + 4, 3, 4);
+    gguf_store(head + 8, g->n_tensors, 8);
+    gguf_store(head + 16, g->n_meta, 8);
     put(g, head, sizeof head);
     put(g, g->meta, g->meta_n);
     put(g, g->directory, g->directory_n);

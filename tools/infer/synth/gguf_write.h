@@ -16,13 +16,19 @@ typedef struct gguf_out {
 } gguf_out;
 
 enum { GGUF_ALIGNMENT = 32 };
+enum { /* types of values */
+    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY,
+    GGUF_U64, GGUF_I64, GGUF_F64, GGUF_N_TYPES
+};
+
+/* The lower n bytes of x, the lowest first. */
+void gguf_store(unsigned char *p, uint64_t x, int n);
 
 void gguf_u32(gguf_out *g, const char *key, uint32_t x);
 void gguf_f32(gguf_out *g, const char *key, double x);
 void gguf_bool(gguf_out *g, const char *key, int x);
 void gguf_string(gguf_out *g, const char *key, const char *s);
 /* The head of an array; then n elements with gguf_element_*. type is a GGUF value type. */
-enum { GGUF_U32 = 4, GGUF_I32 = 5, GGUF_F32 = 6, GGUF_BOOL = 7, GGUF_STRING = 8, GGUF_ARRAY = 9 };
 void gguf_array(gguf_out *g, const char *key, uint32_t type, uint64_t n);
 void gguf_element_string(gguf_out *g, const char *s);
 void gguf_element_i32(gguf_out *g, int32_t x);
