@@ -121,7 +121,7 @@ def cases():
              "sh", CLANG or CC, lib, exe, GXX or "", static, OUT, MODEL], run=[exe, lib, MODEL])
 
     for path in ("fuzz/together.c", "fuzz/fuzz_arch.c", "fuzz/fuzz_gpu_cache.c", "bench_count.c", "bench_sample.c", "bench_gpu.c"):
-        add("tests/" + path, CLANG or CC, ["-std=c11", "-fsyntax-only", "-w", "-DINFER_QUIET", "-I../..", "-I..", "../" + path]) # on internals, and built by few
+        add("tests/" + path, CLANG or CC, ["-std=c11", "-fsyntax-only", "-Werror", "-DINFER_QUIET", "-I../..", "-I..", "../" + path]) # on internals, and built by few
     split, lines = os.path.join(OUT, "split"), os.path.join(OUT, "line.h")
     add("amalgamate.py --split", "sh",
         ["-c", '"$1" ../../amalgamate.py --split "$2" && "$3" -std=c99 -O0 -DINFER_QUIET -Wall -Werror -c "$2/infer.c" -o "$2/infer.o"',

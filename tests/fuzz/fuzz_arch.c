@@ -598,7 +598,7 @@ static void fuzz_maker(void) {
     uint32_t row, number;
     if (done) return;
     done = 1;
-    for (row = 0; row < INFER__COUNT(INFER__ARCHS); row++) {
+    for (row = 0; row < MAKER_ARCHS; row++) {
         maker mk;
         infer_model *m;
         number = 0;

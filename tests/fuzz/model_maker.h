@@ -17,7 +17,8 @@
 
 /* ---- the model ------------------------------------------------------------------------------------------------------ */
 
-enum { MAKER_LAYERS = 7, MAKER_SLIPS = 2, MAKER_BLOCKS = 8, MAKER_TYPES = 40, MAKER_PARTS = 3 };
+enum { MAKER_LAYERS = 7, MAKER_SLIPS = 2, MAKER_BLOCKS = 8, MAKER_TYPES = 40, MAKER_PARTS = 3,
+       MAKER_ARCHS = INFER__COUNT(INFER__ARCHS) - 1 /* without the row that ends the table */ };
 
 typedef struct maker {
     fuzz_in in;
@@ -265,6 +266,9 @@ static void maker_scales(maker *m, int layer, const char *const *names, int n) {
 #include "maker_mixers.h"
 #include "maker_encoders.h"
 
+/* INFER__SUBLAYER_* of layers without attention, 0 = none. */
+static int maker_mixer(const maker *m) { return m->a->mixer_else ? m->a->mixer_else->id : 0; }
+
 /* Rows whose layers are one sublayer. */
 static int maker_one_part(const maker *m) {
     return m->a->parts == infer__parts_mamba || m->a->parts == infer__parts_nemotron_h;
@@ -468,8 +472,8 @@ static void maker_vocabulary(maker *m) {
 /* ---- all of it -------------------------------------------------------------------------------------------------------------- */
 
 static void maker_shape_rwkv(maker *m) {
-    int l, few = m->a->norm == INFER__NORM_RMS && m->a->mixer_else == INFER__SUBLAYER_TIME_MIX_6;
-    m->rwkv = m->a->mixer_else == INFER__SUBLAYER_TIME_MIX_6 ? 6 : 7;
+    int l, few = m->a->norm == INFER__NORM_RMS && maker_mixer(m) == INFER__SUBLAYER_TIME_MIX_6;
+    m->rwkv = maker_mixer(m) == INFER__SUBLAYER_TIME_MIX_6 ? 6 : 7;
     m->wkv_rank = 1 + (int)fuzz_below(&m->in, 9);
     m->wkv_dim = 1 + (int)fuzz_below(&m->in, (uint32_t)m->width);
     while (m->width % m->wkv_dim) m->wkv_dim--;
@@ -533,13 +537,13 @@ static void maker_shape(maker *m) {
     if (m->a->flags & INFER__NO_PRE_NORM) m->post |= 3;
     if (m->a->parts == infer__parts_mamba || m->a->parts == infer__parts_nemotron_h || m->a->parts == infer__parts_falcon_h1)
         m->post &= ~3;
-    for (l = 0; l + 1 < m->layers && m->a->mixer_else == INFER__SUBLAYER_SHORTCONV; l++) /* the last one rotates */
+    for (l = 0; l + 1 < m->layers && maker_mixer(m) == INFER__SUBLAYER_SHORTCONV; l++) /* the last one rotates */
         if (fuzz_below(in, 2)) {
             m->conv[l] = 1;
             m->kv[l] = 0;
             m->taps = 2 + (int)fuzz_below(in, 5);
         }
-    m->ssm_kind = m->a->parts == infer__parts_falcon_h1 ? INFER__SUBLAYER_MAMBA_2 : m->a->mixer_else ? m->a->mixer_else->id : 0;
+    m->ssm_kind = m->a->parts == infer__parts_falcon_h1 ? INFER__SUBLAYER_MAMBA_2 : maker_mixer(m);
     if ((m->ssm_kind < INFER__SUBLAYER_MAMBA || m->ssm_kind > INFER__SUBLAYER_MAMBA_HEADS) &&
         m->ssm_kind != INFER__SUBLAYER_DELTA && m->ssm_kind != INFER__SUBLAYER_KDA && m->ssm_kind != INFER__SUBLAYER_LIGHTNING)
         m->ssm_kind = 0;
@@ -852,7 +856,7 @@ static void maker_init(maker *m, const uint8_t *data, size_t size) {
     m->stack = "";
     m->in.p = data;
     m->in.n = size;
-    m->a = &INFER__ARCHS[fuzz_below(&m->in, INFER__COUNT(INFER__ARCHS))];
+    m->a = &INFER__ARCHS[fuzz_below(&m->in, MAKER_ARCHS)];
     mess = (int)fuzz_below(&m->in, 4) - 1; /* half of the models are right */
     for (i = 0; i < MAKER_SLIPS && i < mess; i++) m->slips[i] = 1 + (int)(fuzz_word(&m->in) % 260);
     m->seed = 1 + fuzz_byte(&m->in);
