@@ -395,11 +395,8 @@ def group_san(t):
     """The tests under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer, MemorySanitizer and valgrind, the GPU kernels under oclgrind."""
     tsan = {"TSAN_OPTIONS": "halt_on_error=1", "CHECK_EMULATED": "1", "CHECK_GPU_EVERY": "64", "CHECK_WITHOUT": ",".join([TEXTS, ONE_THREAD] + [DEVICES, "queue_same,cache_window,session_save,session_memory"] * (not DEEP))}
     deep = "-deep" if DEEP else "" # as the Makefile calls them
-    asan = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
-    # POCL leaks what LLVM compiles for it, which LeakSanitizer reports: let its cache have all kernels first
+    asan = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "LSAN_OPTIONS": "suppressions=" + os.path.abspath("tests/lsan.txt"), "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
     few = {} if DEEP else {"CHECK_EMULATED": "1", "CHECK_GPU_EVERY": "64"}
-    if os.path.exists("/etc/OpenCL/vendors/pocl.icd") and not os.path.isdir("build/cache/pocl"):
-        t.step("POCL compiles the kernels", ["build/check-h", "gpu"], env=dict(few, **({} if DEEP else {"CHECK_WITHOUT": DEVICES})))
     together(t, lambda t: t.step("TSan", ["build/check-tsan" + deep] + [SHARED] * (not DEEP), env=tsan),
              *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
              lambda t: t.step("ASan and UBSan, GPUs", ["build/check-asan" + deep, "gpu"],
