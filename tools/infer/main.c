@@ -28,7 +28,7 @@ static const cli_command COMMANDS[] = {
     {"split", "IN PREFIX --max-size SIZE", "split a model into several files", cmd_split},
     {"merge", "FIRST OUT", "merge a split model into one file", cmd_merge},
     {"quantize", "IN OUT TYPE", "change the storage type", NULL},
-    {"perplexity", "MODEL -f FILE", "perplexity of a text", NULL},
+    {"perplexity", "MODEL... -f FILE", "how well models predict a text", cmd_perplexity},
     {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},
     {"serve", "MODEL", "HTTP server", NULL},
     {"completions", "bash|zsh|fish", "print completions for a shell", completions},
