@@ -439,11 +439,12 @@ LOGIC = ("draft,nextn,adapters_every_matrix,adapters_references,adapters_merge_t
          "slices_queue,hostile_extremes,hostile_keys,hostile_windows,hostile_numbers,cells_snapshots,cells_fork,cache_fork,fill_schedule,arch_hf/,"
          "arch_otherwise,sampler_random,sampler_stages,grammar_random,ugm_circle,vocab_cost,jinja_limits,jinja_parse_memory,needs_by_name,chat_replies")
 ARITHMETIC = "int8_,attention_,float_levels,float_panels,float_matmul,ops_moe_matmul,ops_matmul"
-ANY_ORDER = "-dense,cache_threads,cache_window,cache_kv_types,arch_deepseek4-topk,arch_step35"
+ANY_ORDER = ("-dense,cache_threads,cache_window,cache_kv_types,arch_deepseek4-topk,arch_step35,arch_hy_v4,arch_qwen4exp,embed_beside,queue_oom,slices_same,"
+             "slices_behind,slices_head,latent_cache")
 
 
 # What OpenCL computes under Wine is computed by the same library as here; its driver and the life of a model are what may differ.
-KERNELS = "gpu_ops_,gpu_arch,gpu_places,gpu_upload,gpu_model_cache,gpu_model_faults,gpu_model_rounded"
+KERNELS = DEVICES + ",gpu_ops_,gpu_arch,gpu_places,gpu_upload,gpu_model_cache,gpu_model_faults"
 
 
 # Tests that start no thread, or only those of OpenCL: ThreadSanitizer has nothing to see in them, and makes each of them fifteen times as slow.
