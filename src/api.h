@@ -534,10 +534,11 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_DESCRIBE         no infer_model_describe
     INFER_NO_DRAFTS           no speculative decoding: draft, lookup, mtp
     INFER_NO_EMBED            no vectors, labels and scores of texts
+    INFER_NO_ENCODE           no infer_type_encode
     INFER_NO_EXPERTS          no mixtures of experts
     INFER_NO_QUEUE            no queues, hence no infer_generate_best
     INFER_NO_SAVE             sessions are neither saved nor loaded
-                              Calls of what these nine leave out return INFER_ERR_UNSUPPORTED and name the switch
+                              Calls of what these ten leave out return INFER_ERR_UNSUPPORTED and name the switch
     INFER_ONLY_ARCHS          architectures, with the layers and ops that no other one has: INFER_ARCH_llama
     INFER_ONLY_TOKENIZERS     tokenizer.ggml.model: INFER_TOKENIZER_llama, _gpt2, _gemma4, _whitespace, _bert, _t5,
                               _rwkv, _plamo2
@@ -552,7 +553,7 @@ Define them before including infer.h in the file that holds the implementation.
                               Of these six only what is listed is kept, for instance -DINFER_ONLY_ARCHS
                               -DINFER_ARCH_qwen3 -DINFER_ARCH_jina_bert_v2 (- and . are written _). Files that need
                               something else are refused with the switch's name. MSVC needs /Zc:preprocessor
-    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR, the seven above, and all six lists
+    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR, the eight above, and all six lists
                               with INFER_ARCH_llama, INFER_TOKENIZER_llama, INFER_SAMPLER_greedy and INFER_CACHE_f16.
                               More may be listed: -DINFER_MINIMAL -DINFER_QUANT_Q4_K; less, too: -DINFER_ARCH_llama=0
     INFER_QUIET               no #pragma message when compiled without optimisation
@@ -653,6 +654,15 @@ INFER_API const char *infer_arch_lacks(int32_t index);
 INFER_API const char *infer_type_name(int32_t id);
 /* The index-th storage type that this build reads. INFER_ERR_ARGUMENT past the end. */
 INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out);
+/* n values from and to n / values blocks of a type (infer_type_info), any alignment. Encoding searches for the codes
+ * with the least sum of importance * (value - x)^2: importance has n floats from 0 on, NULL = all are equal; F32, F16
+ * and BF16 round to nearest. Infinities and NaN become 0 in types with blocks. The same values give the same bytes.
+ * INFER_ERR_ARGUMENT: n is no multiple of a block, or an importance is negative. INFER_ERR_UNSUPPORTED: the type is not
+ *                     known, or cannot be
+ * written: IQ1_S to IQ3_S, integers, F64. May be called by several threads at once. */
+INFER_API infer_result infer_type_decode(int32_t type, const void *data, uint64_t n, float *values, infer_error *err);
+INFER_API infer_result infer_type_encode(int32_t type, const float *values, const float *importance, uint64_t n,
+                                         void *data, infer_error *err);
 
 /* ---- models --------------------------------------------------------------------------------- */
 

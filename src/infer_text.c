@@ -27,6 +27,10 @@ INFER__COLD_END
 #include "quant/quant_iq_tables.h" /* code books */
 #include "quant/quant_iq.c"        /* IQ1 .. IQ4 */
 #include "quant/quant_mx.c"        /* MXFP4, NVFP4 */
+#if INFER__HAS_ENCODE
+#include "quant/encode.c"          /* codes with the least error */
+#include "quant/encode_blocks.c"   /* and the blocks that they make */
+#endif
 #include "quant/quant_table.c"     /* QUANTS: one row per type */
 
 /* format: files */

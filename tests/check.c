@@ -41,6 +41,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_base.c"
 #  include "test_gguf.c"
 #  include "test_quant.c"
+#  include "test_encode.c"
 #  include "test_unicode.c"
 #  include "test_json.c"
 #  include "test_jinja.c"
@@ -144,6 +145,7 @@ int main(int argc, char **argv) {
     suite_base();
     suite_gguf();
     suite_quant();
+    suite_encode();
     suite_unicode();
     suite_json();
     suite_jinja();

@@ -44,6 +44,9 @@
 #  ifndef INFER_NO_EMBED
 #    define INFER_NO_EMBED
 #  endif
+#  ifndef INFER_NO_ENCODE
+#    define INFER_NO_ENCODE
+#  endif
 #  ifndef INFER_NO_EXPERTS
 #    define INFER_NO_EXPERTS
 #  endif
@@ -127,6 +130,11 @@
 #  define INFER__HAS_DESCRIBE 0
 #else
 #  define INFER__HAS_DESCRIBE 1
+#endif
+#if defined(INFER_NO_ENCODE)
+#  define INFER__HAS_ENCODE 0
+#else
+#  define INFER__HAS_ENCODE 1
 #endif
 #if defined(INFER_NO_DRAFTS)
 #  define INFER__HAS_DRAFTS 0

@@ -64,6 +64,9 @@ struct infer__quant {
     int32_t offset;       /* subtracted from q; 128: q is wide */
     int32_t has_min;
     int32_t largest;      /* q at most: 15 of 4 bits; sums of small ones stay in 16 bits for longer */
+    /* float32 -> blocks with the least error (encode.c), importance: as many floats or NULL. NULL = plain types, and
+     * what is not written */
+    void (*search)(const float *src, const float *importance, void *dst, int64_t n);
 };
 
 /* A row about a type, in tables of types, with its comma. INFER_ONLY_QUANTS leaves out all but those that are listed

@@ -220,6 +220,13 @@ static void left_out(infer_model *model) {
         if (infer_model_describe(model, NULL, 0, &n) != INFER_ERR_UNSUPPORTED) printf("a description was made\n"), bad++;
     }
 #endif
+#ifdef INFER_NO_ENCODE
+    {
+        float x[32] = { 0 };
+        unsigned char b[18];
+        want(infer_type_encode(2, x, NULL, 32, b, &err), "encoders", "INFER_NO_ENCODE");
+    }
+#endif
 #ifdef INFER_ONLY_QUANTS
     want(open_type(3), "Q4_1", "INFER_ONLY_QUANTS");
     if (open_type(12)) printf("Q4_K: %s\n", err.message), bad++;

@@ -55,6 +55,7 @@ int cmd_edit(int argc, char **argv);
 int cmd_split(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
+int cmd_quantize(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 

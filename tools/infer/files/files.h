@@ -52,6 +52,7 @@ void file_close(file_model *m);
 int file_read(file_model *m, const file_tensor *t, uint64_t offset, void *to, size_t n);
 /* The path of a part, to be freed. */
 char *file_part_path(const file_model *m, int part);
+int file_is_part(const file_model *m, const char *path); /* is it one of the model's files? */
 const file_key *file_find_key(const file_model *m, const char *name);
 int file_is_split(const char *key); /* split.*: which part of a split model a file is */
 /* Those and general.alignment: how contents are laid out in files. Models that differ in these alone are the same. */
@@ -85,6 +86,7 @@ void out_keys(out_file *o, const file_key *const *keys, size_t n);
 void out_announce(gguf_out *out, const file_tensor *t);
 /* The header and the data of tensors first .. first + n - 1, and the end of the file. An exit status. */
 int out_tensors(out_file *o, file_model *in, size_t first, size_t n, out_progress *p);
+int out_copy(out_file *o, file_model *in, const file_tensor *t, out_progress *p); /* a tensor's data as it is */
 int out_close(out_file *o);
 int out_rename(out_file *o);
 /* kept = 0: the file is removed, under either name. */

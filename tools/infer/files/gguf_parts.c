@@ -184,3 +184,13 @@ int file_read(file_model *m, const file_tensor *t, uint64_t offset, void *to, si
     m->at = at + n;
     return 1;
 }
+
+int file_is_part(const file_model *m, const char *path) {
+    int i, same = 0;
+    for (i = 0; !same && i < m->n_parts; i++) {
+        char *part = file_part_path(m, i);
+        same = part == NULL || platform_same_file(part, path);
+        free(part);
+    }
+    return same;
+}

@@ -21,17 +21,6 @@ static int merge_model(file_model *in, const char *path) {
     return status;
 }
 
-/* Is it one of the input's files? */
-static int is_input(const file_model *in, const char *path) {
-    int i, same = 0;
-    for (i = 0; !same && i < in->n_parts; i++) {
-        char *part = file_part_path(in, i);
-        same = part == NULL || platform_same_file(part, path);
-        free(part);
-    }
-    return same;
-}
-
 int cmd_merge(int argc, char **argv) {
     const char *args[2];
     int status;
@@ -50,7 +39,7 @@ int cmd_merge(int argc, char **argv) {
     if (!file_open(&in, "merge", args[0])) return CLI_FAILED;
     cli_catch_interrupts();
     if (file_find_key(&in, "split.count") == NULL) status = cli_fail("merge", "%s is not split", args[0]);
-    else if (is_input(&in, args[1])) status = cli_usage_error("merge", "OUT is a file of the input: give another name");
+    else if (file_is_part(&in, args[1])) status = cli_usage_error("merge", "OUT is a file of the input: give another name");
     else status = merge_model(&in, args[1]);
     file_close(&in);
     return status;

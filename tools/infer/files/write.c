@@ -80,6 +80,13 @@ static int copy_data(file_model *in, const file_tensor *t, gguf_out *out, unsign
     return CLI_DONE;
 }
 
+int out_copy(out_file *o, file_model *in, const file_tensor *t, out_progress *p) {
+    unsigned char *buf = cli_alloc(o->command, CHUNK, 1);
+    const int status = buf ? copy_data(in, t, &o->out, buf, p) : CLI_FAILED;
+    free(buf);
+    return status;
+}
+
 int out_tensors(out_file *o, file_model *in, size_t first, size_t n, out_progress *p) {
     unsigned char *buf = cli_alloc(o->command, CHUNK, 1);
     int status = buf ? CLI_DONE : CLI_FAILED;

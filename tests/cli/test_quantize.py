@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""Tests of `infer quantize`: python3 tests/cli/test_quantize.py build/infer [WORD...]
+
+The types that a recipe gives are those of llama.cpp's llama-quantize (llama-cpp-python 0.3.36), recorded as hashes of "NAME TYPE"
+lines. The same harness as test_cli.py.
+"""
+import hashlib
+import math
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gguf_file
+import test_cli as cli
+from test_cli import check, infer, read, temp, write
+
+SHAPES = ('arch=llama,width=256,layers=16,heads=8,kv_heads=2,ffn=512,vocab=512', 'arch=llama,width=256,layers=9,heads=4,kv_heads=2,ffn=320,vocab=512')
+LLAMA = {
+    'Q8_0': 'de4dc24f4604 6ace5c9a3407', 'Q4_0': '963a54d81a04 8dfa14ec143f', 'Q4_1': '517fc23d8cb6 a764ea2eaffe', 'Q5_0': '92d3fd960de8 b86e6010f638',
+    'Q5_1': '8107f3c57ab7 4b94ca886524', 'Q2_K': 'f161e0d4646a 74f05e039bb0', 'Q3_K_S': 'a5899e36a6e1 5e822d6a70ea',
+    'Q3_K_M': '97006364d628 6ebd7d634f61', 'Q3_K_L': 'c810a718c7e6 575e999923ac', 'Q4_K_S': '807cdcc20b12 4d2be641b16d',
+    'Q4_K_M': '2ac04ae47e56 e17cbca67a3f', 'Q5_K_S': 'b52c05bb250f d441087ee335', 'Q5_K_M': 'cec1436eb787 3fca43f5ce41',
+    'Q6_K': 'f6163487c8f9 9eff5219b7a1', 'IQ4_NL': '4a8e2ab25031 5d1bbad4bf72', 'IQ4_XS': '9c9f0a7b1aaf 5393c981d023',
+    'TQ1_0': 'ad5e4a4dd0d8 f142d5aaf95d', 'TQ2_0': '6123e247048a 4ba89a9eb01c', 'BF16': 'b9f29385acfd 2685d1eaeb06',
+}
+FILE_TYPES = {'F32': 0, 'F16': 1, 'Q4_0': 2, 'Q4_K_M': 15, 'q4_k': 15, 'Q6_K': 18, 'IQ4_XS': 30, 'BF16': 32, 'MXFP4_MOE': 38}
+
+
+def stories():
+    return cli.data('models', 'stories260K.F32.gguf')
+
+
+def plan(model, recipe, *options):
+    return infer('quantize', model, recipe, '--dry-run', '--json', *options).json()
+
+
+def types_of(done):
+    return {t['name']: t['type'] for t in done['tensors']}
+
+
+def made(shape=0):
+    path = temp('made%d.gguf' % shape)
+    if not os.path.exists(path):
+        infer('synth', SHAPES[shape], 'f16', path)
+    return path
+
+
+class Numbers:
+    """Sums of uniform numbers; some columns are larger."""
+    def __init__(self, seed):
+        self.state = seed
+
+    def next(self):
+        self.state = (self.state * 1664525 + 1013904223) % 2**32
+        return (self.state >> 8) / 2**24 - 0.5
+
+    def row(self, n):
+        return [self.next() + self.next() + self.next() for _ in range(n)]
+
+
+def small(name='small.gguf', **change):
+    """Two matrices of 256 columns, one with three experts, and a vector. The second has a few very large values in each row."""
+    r = Numbers(1)
+    a = [x for _ in range(8) for x in r.row(256)]
+    b = [x * (12 if i % 256 < 4 else 1) for i, x in enumerate(x for _ in range(8) for x in r.row(256))]
+    e = [x for _ in range(6) for x in r.row(256)]
+    tensors = [('blk.0.attn_q.weight', [256, 8], 0, struct.pack('<2048f', *a)), ('blk.0.ffn_up.weight', [256, 8], 0, struct.pack('<2048f', *b)),
+               ('blk.0.ffn_up_exps.weight', [256, 2, 3], 0, struct.pack('<1536f', *e)), ('blk.0.attn_norm.weight', [256], 0, struct.pack('<256f', *r.row(256)))]
+    for i, (tensor, dims, kind, data) in enumerate(tensors):
+        if tensor in change:
+            tensors[i] = (tensor, dims, kind, change[tensor])
+    gguf_file.write(temp(name), {'general.architecture': 'made', 'a.key': 'kept', 'general.file_type': 0}, tensors)
+    return temp(name)
+
+
+def values(path, name):
+    infer('tensor', path, name, '--out', temp('values.f32'))
+    data = read(temp('values.f32'))
+    return struct.unpack('<%df' % (len(data) // 4), data)
+
+
+def test_recipes():
+    """Types as llama-quantize gives them, where rows fit and where they do not."""
+    for recipe, hashes in LLAMA.items():
+        for shape, want in enumerate(hashes.split()):
+            done = plan(made(shape), recipe)
+            text = ''.join('%s %s\n' % x for x in sorted(types_of(done).items()))
+            check(hashlib.sha256(text.encode()).hexdigest()[:12] == want, '%s of shape %d: %s' % (recipe, shape, text[:200]))
+
+
+def test_written():
+    """What is written is what was planned, says what it is, keeps other keys and tensors bit for bit, and is evaluated."""
+    for recipe, number in FILE_TYPES.items():
+        out = temp('out.gguf')
+        done = plan(stories(), recipe)
+        infer('quantize', stories(), out, recipe)
+        check(os.path.getsize(out) == done['bytes'], '%s: %d bytes, not %d' % (recipe, os.path.getsize(out), done['bytes']))
+        g, before = gguf_file.Gguf(out), gguf_file.Gguf(stories())
+        check(g.meta['general.file_type'] == number and g.meta['general.quantization_version'] == 2, '%s: file type' % recipe)
+        check(all(g.raw[k] == v for k, v in before.raw.items() if k not in ('general.file_type', 'general.quantization_version')), 'keys')
+        info = {t['name']: t['type'] for t in infer('info', out, '--json', '--full').json()['tensors']}
+        check(info == types_of(done), recipe)
+        check(values(out, 'output_norm.weight') == values(stories(), 'output_norm.weight'), 'a vector')
+        infer('run', out, '-p', 'Once upon a time', '-n', '8', '--temp', '0')
+
+
+def test_errors():
+    """--errors says the error that the values have, and more bits have less."""
+    last = 1
+    for recipe in ('Q2_K', 'Q3_K_S', 'Q4_K_S', 'Q5_K_S', 'Q6_K', 'Q8_0'):
+        done = infer('quantize', small(), temp('out.gguf'), recipe, '--errors', '--json').json()
+        for t in done['tensors']:
+            if t['from'] == t['type']:
+                check('error' not in t, '%s' % t)
+                continue
+            a, b = values(small(), t['name']), values(temp('out.gguf'), t['name'])
+            want = sum((x - y)**2 for x, y in zip(a, b)) / sum(x * x for x in a)
+            check(abs(t['error'] - want) < 1e-4 * want, '%s %s: %g, not %g' % (recipe, t['name'], t['error'], want))
+        error = next(t['error'] for t in done['tensors'] if t['name'] == 'blk.0.attn_q.weight')
+        check(0 < error < last, '%s: %g after %g' % (recipe, error, last))
+        last = error / 1.5
+    check(plan(small(), 'Q4_K', '--errors') == infer('quantize', small(), temp('out.gguf'), 'Q4_K', '--errors', '--json').json(), '--dry-run')
+
+
+def test_threads():
+    """The bytes do not depend on threads, or on how the input is split."""
+    infer('quantize', made(), temp('one.gguf'), 'Q4_K_M', '-t', '1')
+    infer('quantize', made(), temp('three.gguf'), 'Q4_K_M', '-t', '3')
+    check(read(temp('one.gguf')) == read(temp('three.gguf')), 'threads')
+    infer('split', made(), temp('part'), '--max-tensors', '40')
+    first = next(f for f in sorted(os.listdir(cli.TEMP)) if f.startswith('part-00001'))
+    infer('quantize', temp(first), temp('three.gguf'), 'Q4_K_M')
+    check(read(temp('one.gguf')) == read(temp('three.gguf')), 'a split model')
+
+
+def test_choices():
+    """--type, --keep, --output-type and --embedding-type."""
+    types = types_of(plan(made(), 'Q4_K_M', '--type', 'ffn_*=q8_0', '--type', 'blk.3.ffn_up=f16', '--keep', 'attn_q', '--output-type', 'bf16', '--embedding-type', 'q5_0'))
+    check(types['blk.0.ffn_down.weight'] == 'Q8_0' and types['blk.3.ffn_up.weight'] == 'F16' and types['blk.5.attn_q.weight'] == 'F16', '%s' % types)
+    check(types['output.weight'] == 'BF16' and types['token_embd.weight'] == 'Q5_0' and types['blk.5.attn_k.weight'] == 'Q4_K', '%s' % types)
+    check(types['output_norm.weight'] == 'F32', 'a vector')
+    check(types_of(plan(made(), 'Q4_0', '--type', 'output_norm=f16'))['output_norm.weight'] == 'F16', 'a vector that was asked for')
+
+
+def test_target():
+    """--target-size: no larger, nearly as large, and less error than one type for all at the same size."""
+    g = made()
+    flat = plan(g, 'Q4_0', '--errors', '--output-type', 'q4_0')
+    for size in (flat['bytes'], flat['bytes'] * 3 // 4, flat['bytes'] * 3 // 2):
+        done = plan(g, 'Q4_K', '--target-size', size, '--errors')
+        check(done['bytes'] <= size and done['bytes'] > 0.93 * size, '%d of %d' % (done['bytes'], size))
+        infer('quantize', g, temp('out.gguf'), 'Q4_K', '--target-size', size)
+        check(os.path.getsize(temp('out.gguf')) == done['bytes'], 'the file')
+    done = plan(g, 'Q4_K', '--target-size', flat['bytes'], '--errors')
+
+    def total(plan_):
+        return sum(t.get('error', 0) * count[t['name']] for t in plan_['tensors'])
+    count = {name: math.prod(dims) for name, (dims, _, _) in gguf_file.Gguf(g).tensors.items()}
+    check(total(done) < total(flat), '%g, not less than %g' % (total(done), total(flat)))
+    mixed = types_of(plan(small(), 'Q4_K', '--target-size', os.path.getsize(small()) // 6))
+    check(mixed['blk.0.attn_norm.weight'] == 'F32', '%s' % mixed)
+    check('smallest types' in infer('quantize', g, 'Q4_K', '--dry-run', '--target-size', '1M', status=1).err, 'too small')
+    check('already' in infer('quantize', small(), 'Q4_K', '--dry-run', '--target-size', '100', status=1).err, 'less than nothing')
+
+
+def matrix_file(name, tensors):
+    gguf_file.write(temp(name), {'general.type': 'imatrix', 'imatrix.chunk_count': 1, 'imatrix.chunk_size': 512}, tensors)
+    return temp(name)
+
+
+def floats(x):
+    return struct.pack('<%df' % len(x), *x)
+
+
+def test_importance():
+    """Columns that count more lose less; experts have their own; a matrix that the file does not name is as without it."""
+    count = [1.0 if i % 8 == 0 else 1e-3 for i in range(256)]
+    experts = [1.0 if i % 5 == 0 else 1e-3 for i in range(768)]
+    m = matrix_file('some.imatrix', [('blk.0.attn_q.weight.in_sum2', [256, 1], 0, floats([10 * x for x in count])), ('blk.0.attn_q.weight.counts', [1, 1], 0, floats([10])),
+                                     ('blk.0.ffn_up_exps.weight.in_sum2', [256, 3], 0, floats(experts)), ('blk.0.ffn_up_exps.weight.counts', [1, 3], 0, floats([1, 0, 1]))])
+    for recipe in ('Q2_K', 'Q4_0', 'Q4_K', 'Q6_K', 'IQ4_XS'):
+        infer('quantize', small(), temp('with.gguf'), recipe, '--imatrix', m, '--type', 'exps=' + recipe)
+        infer('quantize', small(), temp('without.gguf'), recipe, '--type', 'exps=' + recipe)
+
+        def error(path, name, some):
+            a, b = values(small(), name), values(path, name)
+            return sum((x - y)**2 for i, (x, y) in enumerate(zip(a, b)) if some(i))
+        for name, some in (('blk.0.attn_q.weight', lambda i: i % 8 == 0), ('blk.0.ffn_up_exps.weight', lambda i: i // 512 != 1 and (i % 256 + i // 512 * 256) % 5 == 0)):
+            with_, without = error(temp('with.gguf'), name, some), error(temp('without.gguf'), name, some)
+            check(with_ < 0.9 * without, '%s, %s: %g, not less than %g' % (recipe, name, with_, without))
+        check(values(temp('with.gguf'), 'blk.0.ffn_up.weight') == values(temp('without.gguf'), 'blk.0.ffn_up.weight'), 'a matrix without importance')
+        never = slice(512, 1024) # of the expert that no input has seen
+        check(values(temp('with.gguf'), 'blk.0.ffn_up_exps.weight')[never] == values(temp('without.gguf'), 'blk.0.ffn_up_exps.weight')[never], 'an expert without importance')
+
+
+def test_bad_importance():
+    good = [('blk.0.attn_q.weight.in_sum2', [256, 1], 0, floats([1.0] * 256)), ('blk.0.attn_q.weight.counts', [1, 1], 0, floats([1]))]
+    for change, why in (([('blk.0.attn_q.weight.in_sum2', [128, 1], 0, floats([1.0] * 128)), good[1]], 'another shape'),
+                        ([('blk.0.attn_q.weight.in_sum2', [256, 2], 0, floats([1.0] * 512)), ('blk.0.attn_q.weight.counts', [1, 2], 0, floats([1, 1]))], 'another shape'),
+                        ([good[0], ('blk.0.attn_q.weight.counts', [1, 2], 0, floats([1, 1]))], 'another shape'),
+                        ([('blk.0.attn_q.weight.in_sum2', [256, 1], 0, floats([-1.0] * 256)), good[1]], 'negative'),
+                        ([('blk.0.attn_q.weight.in_sum2', [256, 1], 0, floats([float('nan')] * 256)), good[1]], 'not a number'),
+                        ([('blk.0.attn_q.weight.in_sum2', [256, 1], 1, struct.pack('<256e', *[1.0] * 256)), good[1]], 'another type')):
+        done = infer('quantize', small(), temp('out.gguf'), 'Q4_K', '--imatrix', matrix_file('bad.imatrix', change), status=1)
+        check(why in done.err and not os.path.exists(temp('never')), '%s: %s' % (why, done.err))
+    infer('quantize', small(), temp('out.gguf'), 'Q4_K', '--imatrix', write('text', 'no file of importance'), status=1)
+    infer('quantize', small(), temp('out.gguf'), 'Q4_K', '--imatrix', temp('none'), status=1)
+
+
+def test_refused():
+    infer('quantize', small(), temp('q4.gguf'), 'Q4_0')
+    check('--requantize' in infer('quantize', temp('q4.gguf'), temp('twice.gguf'), 'Q2_K', status=1).err, 'twice')
+    infer('quantize', temp('q4.gguf'), temp('twice.gguf'), 'Q2_K', '--requantize')
+    infer('quantize', temp('q4.gguf'), temp('twice.gguf'), 'F32', '--requantize')
+    check(values(temp('twice.gguf'), 'blk.0.attn_q.weight') == values(temp('q4.gguf'), 'blk.0.attn_q.weight'), 'back to F32')
+    for words in ([small(), temp('x'), 'Q9_Z'], [small(), temp('x'), 'IQ1_S'], [small(), 'Q4_0'], [small()], [small(), small(), 'Q4_0'],
+                  [small(), temp('x'), 'Q4_0', '--type', 'x=nope'], [small(), temp('x'), 'Q4_0', '--type', 'q4_0'], [small(), temp('x'), 'Q4_0', '--type', '=q4_0'],
+                  [small(), temp('x'), 'Q4_0', '--output-type', 'iq1_s'], [small(), temp('x'), 'Q4_0', '-t', '0']):
+        infer('quantize', *words, status=2)
+    infer('quantize', temp('none.gguf'), temp('x'), 'Q4_0', status=1)
+    infer('quantize', small(), os.path.join(temp('nofolder'), 'x'), 'Q4_0', status=1)
+    infer('quantize', small(), '-', 'Q4_0', status=1)
+    check(not os.path.exists(temp('x')), 'a file was written')
+
+
+def test_not_numbers():
+    """NaN and infinities are named, nothing is written."""
+    for bad in (float('nan'), float('inf'), float('-inf')):
+        x = [0.25] * 2048
+        x[700] = bad
+        path = small('nan.gguf', **{'blk.0.ffn_up.weight': floats(x)})
+        done = infer('quantize', path, temp('never.gguf'), 'Q4_K', status=1)
+        check('blk.0.ffn_up.weight: row 2: value 188 is not a number' in done.err, done.err)
+        check(not [f for f in os.listdir(cli.TEMP) if f.startswith('never')], 'a file is left')
+
+
+def test_interrupted():
+    """Ctrl-C leaves no file."""
+    if os.name == 'nt':
+        raise cli.Skipped('cpu: Ctrl-C is another thing here')
+    big = temp('big.gguf')
+    infer('synth', 'smollm2-135m,layers=6', 'f16', big)
+    p = subprocess.Popen([cli.INFER, 'quantize', big, temp('stopped.gguf'), 'IQ4_XS', '-t', '1'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(200):
+        if [f for f in os.listdir(cli.TEMP) if f.startswith('stopped.gguf')]:
+            break
+        time.sleep(0.05)
+    p.send_signal(signal.SIGINT)
+    check(p.wait(60) == 130, 'exit status %d' % p.returncode)
+    check(not [f for f in os.listdir(cli.TEMP) if f.startswith('stopped')], 'a file is left')
+    os.remove(big)
+
+
+def all_tests():
+    return cli.tests_in(globals())
+
+
+if __name__ == '__main__':
+    cli.main(all_tests, __doc__)

@@ -1,0 +1,200 @@
+/* recipes.c: RECIPES, what names like Q4_K_M mean: which tensors get which type. The mixtures are llama.cpp's. */
+#include "quantize.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANY, FIRST_2, FIRST_4, FIRST_8TH, FIRST_16TH, MORE, SHARED_4 };
+enum { VALUES = 1, DOWN, OUT, QKV, EXPERTS, EMBEDDING };
+
+/* The first rule of a recipe that fits a tensor is taken. */
+typedef struct rule {
+    const char *recipe;
+    int part, layers; /* of the model */
+    const char *type;
+} rule;
+
+struct recipe {
+    const char *name, *type;
+    uint32_t file_type; /* general.file_type: llama_ftype */
+    const char *output; /* of the last matrix; NULL = as the others */
+};
+
+static const recipe RECIPES[] = {
+    {"F32", "F32", 0, NULL}, {"F16", "F16", 1, NULL}, {"BF16", "BF16", 32, NULL}, {"Q8_0", "Q8_0", 7, NULL},
+    {"Q4_0", "Q4_0", 2, "Q6_K"}, {"Q4_1", "Q4_1", 3, "Q6_K"}, {"Q5_0", "Q5_0", 8, "Q6_K"}, {"Q5_1", "Q5_1", 9, "Q6_K"},
+    {"Q2_K", "Q2_K", 10, "Q6_K"}, {"Q2_K_S", "Q2_K", 21, "Q6_K"}, {"Q3_K_S", "Q3_K", 11, "Q6_K"}, {"Q3_K_M", "Q3_K", 12, "Q6_K"},
+    {"Q3_K_L", "Q3_K", 13, "Q6_K"}, {"Q3_K", "Q3_K", 12, "Q6_K"}, {"Q4_K_S", "Q4_K", 14, "Q6_K"}, {"Q4_K_M", "Q4_K", 15, "Q6_K"},
+    {"Q4_K", "Q4_K", 15, "Q6_K"}, {"Q5_K_S", "Q5_K", 16, "Q6_K"}, {"Q5_K_M", "Q5_K", 17, "Q6_K"}, {"Q5_K", "Q5_K", 17, "Q6_K"},
+    {"Q6_K", "Q6_K", 18, NULL}, {"IQ4_NL", "IQ4_NL", 25, "Q6_K"}, {"IQ4_XS", "IQ4_XS", 30, "Q6_K"}, {"TQ1_0", "TQ1_0", 36, "Q6_K"},
+    {"TQ2_0", "TQ2_0", 37, "Q6_K"}, {"MXFP4", "Q8_0", 38, NULL}, {"MXFP4_MOE", "Q8_0", 38, NULL}, {"NVFP4", "NVFP4", 39, "Q6_K"},
+    {"Q1_0", "Q1_0", 40, "Q6_K"}, {"Q2_0", "Q2_0", 41, "Q6_K"},
+};
+enum { N_RECIPES = (int)(sizeof RECIPES / sizeof RECIPES[0]) };
+
+static const rule RULES[] = {
+    {"Q2_K", VALUES, SHARED_4, "Q4_K"}, {"Q2_K", VALUES, ANY, "Q3_K"}, {"Q2_K", DOWN, ANY, "Q3_K"}, {"Q2_K", OUT, ANY, "Q3_K"},
+    {"Q2_K_S", VALUES, SHARED_4, "Q4_K"}, {"Q2_K_S", DOWN, FIRST_8TH, "Q4_K"},
+    {"Q3_K_M", VALUES, FIRST_2, "Q5_K"}, {"Q3_K_M", VALUES, ANY, "Q4_K"}, {"Q3_K_M", DOWN, FIRST_16TH, "Q5_K"}, {"Q3_K_M", DOWN, ANY, "Q4_K"},
+    {"Q3_K_M", OUT, ANY, "Q4_K"}, {"Q3_K_M", QKV, ANY, "Q4_K"},
+    {"Q3_K_L", VALUES, ANY, "Q5_K"}, {"Q3_K_L", DOWN, ANY, "Q5_K"}, {"Q3_K_L", OUT, ANY, "Q5_K"}, {"Q3_K_L", QKV, ANY, "Q4_K"},
+    {"Q4_K_S", VALUES, FIRST_4, "Q5_K"}, {"Q4_K_S", DOWN, FIRST_8TH, "Q5_K"},
+    {"Q4_K_M", VALUES, MORE, "Q6_K"}, {"Q4_K_M", DOWN, MORE, "Q6_K"}, {"Q4_K_M", QKV, ANY, "Q5_K"},
+    {"Q5_K_M", VALUES, MORE, "Q6_K"}, {"Q5_K_M", DOWN, MORE, "Q6_K"}, {"Q5_K_M", QKV, ANY, "Q6_K"},
+    {"IQ4_NL", VALUES, SHARED_4, "Q5_K"}, {"IQ4_NL", DOWN, FIRST_8TH, "Q5_K"},
+    {"IQ4_XS", VALUES, SHARED_4, "Q5_K"}, {"IQ4_XS", DOWN, FIRST_8TH, "Q5_K"},
+    {"MXFP4", EXPERTS, ANY, "MXFP4"}, {"TQ1_0", EMBEDDING, ANY, "Q4_K"}, {"TQ2_0", EMBEDDING, ANY, "Q4_K"},
+};
+/* Names that mean another recipe's rules. */
+static const char *rules_of(const recipe *r) {
+    static const char *const same[][2] = {{"Q3_K", "Q3_K_M"}, {"Q4_K", "Q4_K_M"}, {"Q5_K", "Q5_K_M"}, {"MXFP4_MOE", "MXFP4"}};
+    size_t i;
+    for (i = 0; i < sizeof same / sizeof same[0]; i++)
+        if (strcmp(same[i][0], r->name) == 0) return same[i][1];
+    return r->name;
+}
+
+/* Types in whose place another stands where rows are no multiple of their blocks. */
+static const struct { const char *type, *instead; } FITTING[] = {
+    {"Q2_K", "Q4_0"}, {"Q3_K", "Q4_0"}, {"Q4_K", "Q5_0"}, {"Q5_K", "Q5_1"}, {"Q6_K", "Q8_0"}, {"IQ4_XS", "IQ4_NL"}, {"TQ1_0", "Q4_0"}, {"TQ2_0", "Q4_0"},
+    {"NVFP4", "MXFP4"}, {"Q1_0", "Q4_0"}, {"Q2_0", "Q4_0"},
+};
+
+static int same_name(const char *a, const char *b) {
+    for (; *a && *b; a++, b++)
+        if ((*a >= 'a' && *a <= 'z' ? *a - 32 : *a) != (*b >= 'a' && *b <= 'z' ? *b - 32 : *b)) return 0;
+    return *a == *b;
+}
+
+const recipe *recipe_named(const char *name) {
+    int i;
+    for (i = 0; i < N_RECIPES; i++)
+        if (same_name(name, RECIPES[i].name)) return &RECIPES[i];
+    return NULL;
+}
+
+const char *recipe_names(void) {
+    static char text[512];
+    int i;
+    text[0] = 0;
+    for (i = 0; i < N_RECIPES; i++) {
+        if (i) strcat(text, " ");
+        strcat(text, RECIPES[i].name);
+    }
+    return text;
+}
+
+uint32_t recipe_file_type(const recipe *r) { return r->file_type; }
+
+int32_t type_named(const char *name, infer_type_info *out) {
+    int32_t i;
+    for (i = 0; infer_type_get(i, out) == INFER_OK; i++)
+        if (out->storable && same_name(name, out->name) && infer_type_encode(out->id, NULL, NULL, 0, NULL, NULL) == INFER_OK) return out->id;
+    return -1;
+}
+
+static int32_t must(const char *name) {
+    infer_type_info t;
+    return type_named(name, &t);
+}
+
+int32_t type_fitting(int32_t type, uint64_t width) {
+    infer_type_info t;
+    const char *name = infer_type_name(type);
+    size_t i;
+    if (name == NULL || type_named(name, &t) < 0) return type;
+    if (width % (uint64_t)t.values == 0) return type;
+    for (i = 0; i < sizeof FITTING / sizeof FITTING[0]; i++)
+        if (strcmp(FITTING[i].type, name) == 0) return type_fitting(must(FITTING[i].instead), width);
+    return must("F16");
+}
+
+/* ---- names of tensors ------------------------------------------------------------------------- */
+
+/* The layer of "blk.7.attn_v.weight", "enc.blk.7.attn_v.weight"; -1 = none. */
+static int layer_of(const char *name) {
+    const char *at = strstr(name, "blk.");
+    return at && (at == name || at[-1] == '.') ? atoi(at + 4) : -1;
+}
+
+static int64_t whole(const file_model *m, const char *arch, const char *key) {
+    char name[256];
+    const file_key *k;
+    infer_meta v;
+    snprintf(name, sizeof name, "%s.%s", arch, key);
+    k = file_find_key(m, name);
+    if (k == NULL || k->type == GGUF_STRING || k->type == GGUF_ARRAY) return 0;
+    memset(&v, 0, sizeof v);
+    value_decode(k->type, k->value, &v);
+    return v.f > 0 && v.f < 1e9 ? (int64_t)v.f : 0;
+}
+
+void layout_of(const file_model *m, layout *out) {
+    const file_key *arch = file_find_key(m, "general.architecture");
+    char name[128] = "";
+    int64_t heads, kv;
+    size_t i;
+    memset(out, 0, sizeof *out);
+    out->tied = 1;
+    for (i = 0; i < m->n_tensors; i++) {
+        const int l = layer_of(m->tensors[i].name);
+        if (l + 1 > out->n_layers) out->n_layers = l + 1;
+        if (strcmp(m->tensors[i].name, "output.weight") == 0) out->tied = 0;
+    }
+    if (arch == NULL || arch->type != GGUF_STRING || arch->bytes < 8 || arch->bytes - 8 >= sizeof name) return;
+    memcpy(name, arch->value + 8, arch->bytes - 8);
+    heads = whole(m, name, "attention.head_count");
+    kv = whole(m, name, "attention.head_count_kv");
+    if (heads > 0 && kv > 0) out->share = heads / kv;
+}
+
+int recipe_takes(const file_tensor *t) {
+    static const char *const stay[] = {
+        "_norm.", "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv", "ple_conv1d", "time_mix_", "channel_mix_lerp", "altup", "laurel",
+        "per_layer_model_proj", "attn_rel_b", "hc_", "attn_sinks", "ssm_a", "ssm_d", "ssm_x", "ssm_dt", "cls.", "output_res",
+    };
+    const size_t n = strlen(t->name);
+    size_t i;
+    if (t->n_dims < 2 || t->rows < 2 || t->dims[0] < 2 || n < 8 || strcmp(t->name + n - 7, ".weight") != 0) return 0;
+    for (i = 0; i < sizeof stay / sizeof stay[0]; i++)
+        if (strstr(t->name, stay[i])) return strstr(t->name, "time_mix_key") || strstr(t->name, "time_mix_value") || strstr(t->name, "time_mix_output") ||
+                                            strstr(t->name, "time_mix_receptance") || strstr(t->name, "time_mix_gate.weight");
+    return 1;
+}
+
+static int part_of(const char *name) {
+    if (strcmp(name, "token_embd.weight") == 0) return EMBEDDING;
+    if (strstr(name, "_exps.")) return EXPERTS;
+    if (strstr(name, "attn_v.")) return VALUES;
+    if (strstr(name, "ffn_down")) return DOWN;
+    if (strstr(name, "attn_output.")) return OUT;
+    if (strstr(name, "attn_qkv.")) return QKV;
+    return 0;
+}
+
+/* Layers that gain most from more bits: the first and last eighth, and every third between. */
+static int more(int i, int n) { return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2; }
+
+static int in_layers(const layout *l, int layer, int which) {
+    switch (which) {
+    case FIRST_2: return layer < 2;
+    case FIRST_4: return layer < 4;
+    case FIRST_8TH: return layer < l->n_layers / 8;
+    case FIRST_16TH: return layer < l->n_layers / 16;
+    case MORE: return more(layer, l->n_layers);
+    case SHARED_4: return l->share >= 4;
+    default: return 1;
+    }
+}
+
+int32_t recipe_type(const recipe *r, const layout *l, const file_tensor *t) {
+    const char *rules = rules_of(r);
+    const int layer = layer_of(t->name), part = part_of(t->name), down = strstr(t->name, "ffn_down") != NULL;
+    const int last = strcmp(t->name, "output.weight") == 0 || (l->tied && strcmp(t->name, "token_embd.weight") == 0);
+    size_t i;
+    if (last && r->output) return must(r->output);
+    for (i = 0; i < sizeof RULES / sizeof RULES[0]; i++)
+        if (strcmp(RULES[i].recipe, rules) == 0 && (RULES[i].part == part || (RULES[i].part == DOWN && down)) && in_layers(l, layer, RULES[i].layers))
+            return must(RULES[i].type);
+    return must(r->type);
+}
