@@ -443,6 +443,13 @@ ANY_ORDER = ("-dense,cache_threads,cache_window,cache_kv_types,arch_deepseek4-to
              "slices_behind,slices_head,latent_cache")
 
 
+# Where an order of bytes can be forgotten: files, types, texts, states, what devices are given; and one model of each kind of machinery.
+BYTES = ("test_gguf,test_quant,test_encode,test_half,test_bfloat,test_format,test_overflow,test_round,test_vocab,test_tokenizer,test_bpe,test_spm,test_wpm,test_ugm,"
+         "test_trie,test_unicode,test_utf8,test_json,test_session,test_cells,test_cache,test_adapters,test_memory,test_nextn,test_model,test_embed_pooled,"
+         "test_ops_matmul,test_ops_embed,test_math,test_gpu_list,test_gpu_places,test_gpu_text_format,arch_llama-mixtral,arch_gpt-oss,arch_gemma3,arch_qwen35,"
+         "arch_rwkv7,arch_bert,arch_t5,arch_mamba")
+
+
 # What OpenCL computes under Wine is computed by the same library as here; its driver and the life of a model are what may differ.
 KERNELS = DEVICES + ",gpu_ops_,gpu_arch,gpu_places,gpu_upload,gpu_model_cache,gpu_model_faults"
 
@@ -469,7 +476,7 @@ def group_cross(t):
     # a static program loads no drivers, but has their doubles; on Windows it does: Wine hands OpenCL through
     alone = ["-DINFER_NO_RUNTIME_LINKING", "-DINFER__GPU_DOUBLES"]
 
-    def system(t, name, cc, flags, run, but=TEXTS):
+    def system(t, name, cc, flags, run, but=TEXTS, only=()):
         missing = [x for x in [cc] + run if not shutil.which(x)]
         if missing:
             t.skip("tests on " + name, "%s is not installed" % " and ".join(missing))
@@ -477,8 +484,8 @@ def group_cross(t):
         exe = "build/check-%s.exe" % name
         if t.step("compile for " + name, [cc, "-std=gnu99", "-O2" if run[:1] != [wine] and run else "-O1", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c",
                                              "-o", exe] + flags):
-            t.step("tests on " + name, run + [exe], env=dict(env if run or not DEEP else {}, CHECK_WITHOUT=but))
-    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"], ",".join([TEXTS] + [LOGIC, ARITHMETIC, ANY_ORDER] * (not DEEP))),
+            t.step("tests on " + name, run + [exe] + list(only), env=dict(env if run or not DEEP else {}, CHECK_WITHOUT=but))
+    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"], ",".join([TEXTS] + [LOGIC, ARITHMETIC, ANY_ORDER] * (not DEEP)), [BYTES] * (not DEEP)),
                ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, [], "" if DEEP else TEXTS + "," + LOGIC),
                ("Windows", "x86_64-w64-mingw32-gcc", ["-lm"], [wine], ",".join([TEXTS, KERNELS] + [LOGIC] * (not DEEP)))]
     if DEEP: # CPUS has its arithmetic

@@ -25,8 +25,13 @@ static const file_tensor *find(const importance *im, const char *name, const cha
 }
 
 static int floats(importance *im, const file_tensor *t, float *out, uint64_t n) {
+    unsigned char *raw;
+    int ok;
     if (t->type != F32 || t->bytes != 4 * n) return cli_fail(im->file.command, "%s: %s has another type or shape", im->file.path, t->name) == CLI_DONE;
-    return file_read(&im->file, t, 0, out, (size_t)t->bytes) && infer_type_decode(F32, out, n, out, NULL) == INFER_OK;
+    raw = cli_alloc(im->file.command, (size_t)t->bytes, 1);
+    ok = raw && file_read(&im->file, t, 0, raw, (size_t)t->bytes) && infer_type_decode(F32, raw, n, out, NULL) == INFER_OK;
+    free(raw);
+    return ok;
 }
 
 int importance_read(importance *im, const file_tensor *t, float **out, uint64_t *n_matrices) {
