@@ -462,7 +462,8 @@ ONE_THREAD = ("test_hostile_keys,gpu_upload_faults,gpu_upload_slices,gpu_places_
 # Minutes of arithmetic, and of logic, over memory that shorter tests read and write in the same places.
 SAME_READS = ("int8_dots,attention_levels,attention_cases,float_levels,ops_moe_matmul,budget_operations,draft_,nextn_chain,marks_published,"
               "adapters_every_matrix,adapters_references,adapters_merge_types,queue_life,hostile_extremes,hostile_keys_were_silent,hostile_keys_all_rows,"
-              "hostile_keys_references,arch_llama4-chunk,arch_hf/,grammar_masks_large,kinds_hostile_tokens,sampler_top")
+              "hostile_keys_references,arch_llama4-chunk,arch_hf/,grammar_masks_large,kinds_hostile_tokens,sampler_top,marks_templates,embed_odd_texts,"
+              "loading_same,nextn_references,queue_same,cache_threads,generation_same,embedding_same,guide_same,best_same,slices_queue,int8_exact")
 
 
 # Tests in which threads share something.
