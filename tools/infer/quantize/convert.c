@@ -56,10 +56,7 @@ static void convert_rows(void *user, int i) {
 
 uint64_t type_bytes(int32_t type, const file_tensor *t) {
     infer_type_info info;
-    int32_t i;
-    for (i = 0; infer_type_get(i, &info) == INFER_OK; i++)
-        if (info.id == type) return t->dims[0] / (uint64_t)info.values * (uint64_t)info.bytes * t->rows;
-    return 0;
+    return type_info(type, &info) ? t->dims[0] / (uint64_t)info.values * (uint64_t)info.bytes * t->rows : 0;
 }
 
 static int alloc_piece(piece *p, const char *command, uint64_t most) {

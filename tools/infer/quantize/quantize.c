@@ -69,10 +69,7 @@ static int check_types(const job *j) {
 /* Types that hold whole numbers of values, which another type would change again. */
 static int has_blocks(uint32_t type) {
     infer_type_info t;
-    int32_t i;
-    for (i = 0; infer_type_get(i, &t) == INFER_OK; i++)
-        if (t.id == (int32_t)type) return t.values > 1;
-    return 0;
+    return type_info((int32_t)type, &t) && t.values > 1;
 }
 
 /* The new type of each tensor. */

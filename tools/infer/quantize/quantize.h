@@ -15,7 +15,8 @@ const recipe *recipe_named(const char *name); /* any case; NULL = none */
 const char *recipe_names(void);
 /* general.file_type of a model made by it. */
 uint32_t recipe_file_type(const recipe *r);
-/* The id of a storage type by its name in any case; -1 = none. */
+int type_info(int32_t id, infer_type_info *out); /* 0 = this build does not read it */
+/* The id of a storage type that can be written, by its name in any case; -1 = none. */
 int32_t type_named(const char *name, infer_type_info *out);
 
 /* What names of tensors say of a model. */

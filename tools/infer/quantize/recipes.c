@@ -86,6 +86,13 @@ const char *recipe_names(void) {
 
 uint32_t recipe_file_type(const recipe *r) { return r->file_type; }
 
+int type_info(int32_t id, infer_type_info *out) {
+    int32_t i;
+    for (i = 0; infer_type_get(i, out) == INFER_OK; i++)
+        if (out->id == id) return 1;
+    return 0;
+}
+
 int32_t type_named(const char *name, infer_type_info *out) {
     int32_t i;
     for (i = 0; infer_type_get(i, out) == INFER_OK; i++)
@@ -100,12 +107,10 @@ static int32_t must(const char *name) {
 
 int32_t type_fitting(int32_t type, uint64_t width) {
     infer_type_info t;
-    const char *name = infer_type_name(type);
     size_t i;
-    if (name == NULL || type_named(name, &t) < 0) return type;
-    if (width % (uint64_t)t.values == 0) return type;
+    if (!type_info(type, &t) || width % (uint64_t)t.values == 0) return type;
     for (i = 0; i < sizeof FITTING / sizeof FITTING[0]; i++)
-        if (strcmp(FITTING[i].type, name) == 0) return type_fitting(must(FITTING[i].instead), width);
+        if (strcmp(FITTING[i].type, t.name) == 0) return type_fitting(must(FITTING[i].instead), width);
     return must("F16");
 }
 
