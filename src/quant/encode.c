@@ -219,12 +219,12 @@ typedef struct infer__blocks {
  * from the error, twice the product less the square; sums for the best d to *xv and *vv. */
 static float infer__fit_group(const infer__blocks *b, const float *x, const float *w, int n, float d, float want,
                               float *q, int8_t *scale, float *xv, float *vv) {
-    const int near = infer__fit_int(want * infer__fit_inverse(d), b->lo, b->hi);
+    const int guess = infer__fit_int(want * infer__fit_inverse(d), b->lo, b->hi);
     float t[32], best = -1, xq, qq;
     int k;
     *scale = 0;
     infer__grid_sums(&b->grid, x, w, n, 0, q, &xq, &qq);
-    for (k = INFER__MAX(near - 1, b->lo); k <= near + 1 && k <= b->hi; k++) {
+    for (k = INFER__MAX(guess - 1, b->lo); k <= guess + 1 && k <= b->hi; k++) {
         const float ds = d * (float)k;
         float gain;
         infer__grid_sums(&b->grid, x, w, n, infer__fit_inverse(ds), t, &xq, &qq);
@@ -273,12 +273,12 @@ static float infer__fit_block(const infer__blocks *b, const float *x, const floa
 static float infer__fit_group_ranged(const infer__blocks *b, const float *x, const float *w, int n, float d, float m,
                                      const float *want, float *q, int8_t *scale, int8_t *min) {
     static const int8_t tries[9][2] = {{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
-    const int near = infer__fit_int(want[0] * infer__fit_inverse(d), 0, b->hi);
+    const int guess = infer__fit_int(want[0] * infer__fit_inverse(d), 0, b->hi);
     const int by = infer__fit_int(want[1] * infer__fit_inverse(m), 0, b->hi);
     float t[32], best = 3.4e38f, e;
     int i;
     for (i = 0; i < 9; i++) {
-        const int k = near + tries[i][0], h = by + tries[i][1];
+        const int k = guess + tries[i][0], h = by + tries[i][1];
         if (k < 0 || k > b->hi || h < 0 || h > b->hi) continue;
         e = infer__ranged_codes(x, w, n, d * (float)k, infer__fit_inverse(d * (float)k), m * (float)h, b->grid.hi, t);
         if (!(e < best)) continue;

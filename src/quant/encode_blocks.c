@@ -151,9 +151,9 @@ static void infer__mxfp4_best(const float *x, const float *w, uint8_t *b) {
     const float top = infer__fp4_top(x, 32);
     uint8_t u[32];
     float best = 3.4e38f, e;
-    int s, near = 0, found = 0;
-    while (near < 254 && 12.0f * infer__e8m0_half(near) < top) near++;
-    for (s = near > 2 ? near - 2 : 0; s <= near + 1 && top > 0; s++) {
+    int s, guess = 0, found = 0;
+    while (guess < 254 && 12.0f * infer__e8m0_half(guess) < top) guess++;
+    for (s = guess > 2 ? guess - 2 : 0; s <= guess + 1 && top > 0; s++) {
         e = infer__fp4_try(x, w, 32, infer__e8m0_half(s), u);
         if (e < best) best = e, found = s;
     }
@@ -170,9 +170,9 @@ static void infer__nvfp4_best(const float *x, const float *w, uint8_t *b) {
         const float top = infer__fp4_top(xi, 16);
         uint8_t u[16];
         float best = 3.4e38f, e;
-        int near = 0, found = 0;
-        while (near < 126 && 12.0f * infer__ue4m3_half(near) < top) near++;
-        for (s = near > 6 ? near - 6 : 0; s <= near + 6 && s <= 126; s++) {
+        int guess = 0, found = 0;
+        while (guess < 126 && 12.0f * infer__ue4m3_half(guess) < top) guess++;
+        for (s = guess > 6 ? guess - 6 : 0; s <= guess + 6 && s <= 126; s++) {
             e = infer__fp4_try(xi, wi, 16, infer__ue4m3_half(s), u);
             if (e < best) best = e, found = s;
         }
