@@ -656,7 +656,8 @@ INFER_API const char *infer_type_name(int32_t id);
 INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out);
 /* n values from and to n / values blocks of a type (infer_type_info), any alignment. Encoding searches for the codes
  * with the least sum of importance * (value - x)^2: importance has n floats from 0 on, NULL = all are equal; F32, F16
- * and BF16 round to nearest. Infinities and NaN become 0 in types with blocks. The same values give the same bytes.
+ * and BF16 round to nearest. Infinities and NaN become 0 in types with blocks. The same values give the same bytes in
+ * one build.
  * INFER_ERR_ARGUMENT: n is no multiple of a block, or an importance is negative. INFER_ERR_UNSUPPORTED: the type is not
  *                     known, or cannot be
  * written: IQ1_S to IQ3_S, integers, F64. May be called by several threads at once. */

@@ -434,20 +434,19 @@ TEXTS = ("grammar_masks_large,grammar_hostile,kinds_hostile,pretokenizer_hostile
          "arch_llama4-chunk,constrained_generate,sampler_top,hostile_keys_as_saved,hostile_keys_fine,hostile_keys_all_rows,hostile_streams,generate_stop_strings,generate_memory,host_signal_storm")
 
 
-# Minutes of logic above the kernels, which is the same everywhere; arithmetic, which CPUS has too; and what no order of bytes changes.
+# Minutes of logic above the kernels, which is the same everywhere.
 LOGIC = ("draft,nextn,adapters_every_matrix,adapters_references,adapters_merge_types,adapters_sessions,queue_same,queue_adapters,queue_life,queue_threads,"
          "slices_queue,hostile_extremes,hostile_keys,hostile_windows,hostile_numbers,cells_snapshots,cells_fork,cache_fork,fill_schedule,arch_hf/,"
          "arch_otherwise,sampler_random,sampler_stages,grammar_random,ugm_circle,vocab_cost,jinja_limits,jinja_parse_memory,needs_by_name,chat_replies")
-ARITHMETIC = "int8_,attention_,float_levels,float_panels,float_matmul,ops_moe_matmul,ops_matmul"
-ANY_ORDER = ("-dense,cache_threads,cache_window,cache_kv_types,arch_deepseek4-topk,arch_step35,arch_hy_v4,arch_qwen4exp,embed_beside,queue_oom,slices_same,"
-             "slices_behind,slices_head,latent_cache")
 
 
 # Where an order of bytes can be forgotten: files, types, texts, states, what devices are given; and one model of each kind of machinery.
 BYTES = ("test_gguf,test_quant,test_encode,test_half,test_bfloat,test_format,test_overflow,test_round,test_vocab,test_tokenizer,test_bpe,test_spm,test_wpm,test_ugm,"
-         "test_trie,test_unicode,test_utf8,test_json,test_session,test_cells,test_cache,test_adapters,test_memory,test_nextn,test_model,test_embed_pooled,"
+         "test_trie,test_unicode,test_utf8,test_json,test_session,test_cells,test_cache,test_adapters,test_memory,test_model,test_embed_pooled,int8_unpack,"
          "test_ops_matmul,test_ops_embed,test_math,test_gpu_list,test_gpu_places,test_gpu_text_format,arch_llama-mixtral,arch_gpt-oss,arch_gemma3,arch_qwen35,"
          "arch_rwkv7,arch_bert,arch_t5,arch_mamba")
+# Of those: minutes, and the same bytes.
+BYTES_AGAIN = "cache_threads,cache_window,cache_kv_types,cache_fork,adapters_every_matrix,adapters_references,adapters_merge_types,adapters_sessions"
 
 
 # What OpenCL computes under Wine is computed by the same library as here; its driver and the life of a model are what may differ.
@@ -486,7 +485,7 @@ def group_cross(t):
         if t.step("compile for " + name, [cc, "-std=gnu99", "-O2" if run[:1] != [wine] and run else "-O1", "-static", "-DINFER_QUIET", "-Itests", "tests/check.c",
                                              "-o", exe] + flags):
             t.step("tests on " + name, run + [exe] + list(only), env=dict(env if run or not DEEP else {}, CHECK_WITHOUT=but))
-    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"], ",".join([TEXTS] + [LOGIC, ARITHMETIC, ANY_ORDER] * (not DEEP)), [BYTES] * (not DEEP)),
+    systems = [("s390x", "s390x-linux-gnu-gcc", alone + LIBS, ["qemu-s390x"], ",".join([TEXTS] + [BYTES_AGAIN] * (not DEEP)), [BYTES] * (not DEEP)),
                ("i686", "i686-linux-gnu-gcc", ["-msse2", "-mfpmath=sse"] + alone + LIBS, [], "" if DEEP else TEXTS + "," + LOGIC),
                ("Windows", "x86_64-w64-mingw32-gcc", ["-lm"], [wine], ",".join([TEXTS, KERNELS] + [LOGIC] * (not DEEP)))]
     if DEEP: # CPUS has its arithmetic

@@ -264,34 +264,41 @@ INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out) {
     return INFER_OK;
 }
 
-INFER_API infer_result infer_type_decode(int32_t type, const void *data, uint64_t n, float *values, infer_error *err) {
+/* The row of a type whose blocks n values fill, or NULL after saying what is wrong. */
+static const infer__quant *infer__type_of(int32_t type, const void *from, const void *to, uint64_t n, infer_error *err,
+                                          infer_result *r) {
     const infer__quant *q = infer__quant_find(type, NULL);
-    infer__error_clear(err);
+    *r = INFER_OK;
     if (!q)
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "storage type %ld is not one that this build reads",
-                            (long)type);
-    if (n > INT64_MAX / 8 || n % (uint64_t)q->values || (n && (!data || !values)))
-        return infer__error(err, INFER_ERR_ARGUMENT, "%s has blocks of %ld values", q->name, (long)q->values);
+        *r = infer__error(err, INFER_ERR_UNSUPPORTED, "storage type %ld is not one that this build reads", (long)type);
+    else if (n > INT64_MAX / 8 || n % (uint64_t)q->values || (n && (!from || !to)))
+        *r = infer__error(err, INFER_ERR_ARGUMENT, "%s has blocks of %ld values", q->name, (long)q->values);
+    return *r ? NULL : q;
+}
+
+INFER_API infer_result infer_type_decode(int32_t type, const void *data, uint64_t n, float *values, infer_error *err) {
+    infer_result r;
+    const infer__quant *q = infer__type_of(type, data, values, n, err, &r);
+    if (!q) return r;
+    infer__error_clear(err);
     q->decode(data, values, (int64_t)n);
     return INFER_OK;
 }
 
 INFER_API infer_result infer_type_encode(int32_t type, const float *values, const float *importance, uint64_t n,
                                          void *data, infer_error *err) {
-    const infer__quant *q = infer__quant_find(type, NULL);
+    const infer__quant *q;
+    infer_result r;
     uint64_t i;
-    infer__error_clear(err);
     if (!INFER__HAS_ENCODE) return infer__left_out(err, "encoders", "INFER_NO_ENCODE");
-    if (!q)
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "storage type %ld is not one that this build reads",
-                            (long)type);
+    q = infer__type_of(type, values, data, n, err, &r);
+    if (!q) return r;
     if (!q->search && !q->encode) return infer__error(err, INFER_ERR_UNSUPPORTED, "%s is read only", q->name);
-    if (n > INT64_MAX / 8 || n % (uint64_t)q->values || (n && (!data || !values)))
-        return infer__error(err, INFER_ERR_ARGUMENT, "%s has blocks of %ld values", q->name, (long)q->values);
     for (i = 0; importance && i < n; i++)
         if (!infer__finite(importance[i]) || importance[i] < 0)
             return infer__error(err, INFER_ERR_ARGUMENT, "the importance of value %lu is negative or not a number",
                                 (unsigned long)i);
+    infer__error_clear(err);
     if (q->search) q->search(values, importance, data, (int64_t)n);
     else q->encode(values, data, (int64_t)n);
     return INFER_OK;

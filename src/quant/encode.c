@@ -60,24 +60,9 @@ INFER__INLINE void infer__grid_sums(const infer__grid *g, const float *INFER__RE
     *qq = infer__lane_sum(b);
 }
 
-/* The same sums of given codes. */
-INFER__INLINE void infer__fit_sums(const float *INFER__RESTRICT x, const float *INFER__RESTRICT w,
-                                   const float *INFER__RESTRICT q, int n, float *xq, float *qq) {
-    float a[INFER__FIT_LANES] = {0}, b[INFER__FIT_LANES] = {0};
-    int j, k;
-    for (j = 0; j < n; j += INFER__FIT_LANES)
-        INFER__EACH_LANE {
-            const float wc = w[j + k] * q[j + k];
-            a[k] += wc * x[j + k];
-            b[k] += wc * q[j + k];
-        }
-    *xq = infer__lane_sum(a);
-    *qq = infer__lane_sum(b);
-}
-
 /* x = d * q: returns d, codes to q. */
 static float infer__fit_scaled(const infer__grid *g, const float *x, const float *w, int n, float *q) {
-    float t[256], extreme = 0, best = 0, d = 0, xq, qq;
+    float t[32], extreme = 0, best = 0, d = 0, xq, qq;
     const int tries = g->hi > 16 && !g->middles ? 4 : 10; /* steps of many codes are small anyway */
     int j, k, turn;
     for (j = 0; j < n; j++)
@@ -215,15 +200,14 @@ typedef struct infer__blocks {
     infer__grid grid; /* of the codes, or with minima 0..grid.hi */
 } infer__blocks;
 
-/* The scale of group i near the wanted one that leaves the least error, its codes to f->t. Returns how much it takes
- * from the error, twice the product less the square; sums for the best d to *xv and *vv. */
+/* The scale of a group near the wanted one that leaves the least error, its codes to q. Returns how much it takes from
+ * the error, twice the product less the square; sums for the best d to *xv and *vv. */
 static float infer__fit_group(const infer__blocks *b, const float *x, const float *w, int n, float d, float want,
                               float *q, int8_t *scale, float *xv, float *vv) {
     const int guess = infer__fit_int(want * infer__fit_inverse(d), b->lo, b->hi);
-    float t[32], best = -1, xq, qq;
+    float t[32], best = 0, best_xq = 0, best_qq = 0, xq, qq;
     int k;
     *scale = 0;
-    infer__grid_sums(&b->grid, x, w, n, 0, q, &xq, &qq);
     for (k = INFER__MAX(guess - 1, b->lo); k <= guess + 1 && k <= b->hi; k++) {
         const float ds = d * (float)k;
         float gain;
@@ -231,13 +215,14 @@ static float infer__fit_group(const infer__blocks *b, const float *x, const floa
         gain = ds * (2.0f * xq - ds * qq);
         if (!(gain > best)) continue;
         best = gain;
+        best_xq = xq;
+        best_qq = qq;
         *scale = (int8_t)k;
         memcpy(q, t, (size_t)n * sizeof *q);
     }
-    if (best <= 0) return 0;
-    infer__fit_sums(x, w, q, n, &xq, &qq);
-    *xv += xq * (float)*scale;
-    *vv += qq * (float)(*scale * *scale);
+    if (best == 0) infer__grid_sums(&b->grid, x, w, n, 0, q, &xq, &qq); /* a scale of 0, and any codes */
+    *xv += best_xq * (float)*scale;
+    *vv += best_qq * (float)(*scale * *scale);
     return best;
 }
 

@@ -41,6 +41,14 @@ static float infer__fit_stored(const infer__grid *g, const float *x, const float
     return d;
 }
 
+/* The largest magnitude. */
+static float infer__fit_top(const float *x, int n) {
+    float top = 0;
+    int j;
+    for (j = 0; j < n; j++) top = INFER__MAX(top, fabsf(x[j]));
+    return top;
+}
+
 /* Codes that begin at -add, as bytes. */
 static void infer__codes(const float *q, int n, int add, uint8_t *u) {
     int j;
@@ -49,22 +57,22 @@ static void infer__codes(const float *q, int n, int add, uint8_t *u) {
 
 /* ---- blocks of 32 ----------------------------------------------------------------------------- */
 
-static void infer__q4_0_best(const float *x, const float *w, uint8_t *b) {
-    static const infer__grid grid = {-8, 7, NULL, NULL};
+/* Q4_0, Q5_0: fp16 d, codes around half of their number. */
+static void infer__centred_stored(const float *x, const float *w, int half, uint8_t *b, uint8_t *u) {
+    const infer__grid grid = {(float)-half, (float)(half - 1), NULL, NULL};
     float q[32];
-    uint8_t u[32];
     infer__store_scale(b, infer__fit_stored(&grid, x, w, 32, q));
-    infer__codes(q, 32, 8, u);
+    infer__codes(q, 32, half, u);
+}
+static void infer__q4_0_best(const float *x, const float *w, uint8_t *b) {
+    uint8_t u[32];
+    infer__centred_stored(x, w, 8, b, u);
     infer__pack_nibbles(u, b + 2);
 }
 INFER__SEARCH_BLOCKS(q4_0, 32, 18)
-
 static void infer__q5_0_best(const float *x, const float *w, uint8_t *b) {
-    static const infer__grid grid = {-16, 15, NULL, NULL};
-    float q[32];
     uint8_t u[32];
-    infer__store_scale(b, infer__fit_stored(&grid, x, w, 32, q));
-    infer__codes(q, 32, 16, u);
+    infer__centred_stored(x, w, 16, b, u);
     infer__pack_fifth_bits(u, b + 2);
     infer__pack_nibbles(u, b + 6);
 }
@@ -139,45 +147,34 @@ static float infer__fp4_try(const float *x, const float *w, int n, float half, u
     return infer__fit_error(x, w, q, n, half, 0);
 }
 
-static float infer__fp4_top(const float *x, int n) {
-    float top = 0;
-    int j;
-    for (j = 0; j < n; j++)
-        if (fabsf(x[j]) > top) top = fabsf(x[j]);
-    return top;
+/* The code of the scale with the least error, of those from `below` under the first that reaches the largest value to
+ * `above` over it; codes of the values to u. half: of a scale's code, at most `last`. */
+static uint8_t infer__fp4_best(const float *x, const float *w, int n, float (*half)(int), int last, int below,
+                               int above, uint8_t *u) {
+    const float top = infer__fit_top(x, n);
+    float best = 3.4e38f, e;
+    int s, guess = 0, found = 0;
+    while (guess < last && 12.0f * half(guess) < top) guess++;
+    for (s = INFER__MAX(guess - below, 0); s <= guess + above && s <= last; s++) {
+        e = infer__fp4_try(x, w, n, half(s), u);
+        if (e < best) best = e, found = s;
+    }
+    infer__fp4_try(x, w, n, half(found), u);
+    return (uint8_t)found;
 }
 
 static void infer__mxfp4_best(const float *x, const float *w, uint8_t *b) {
-    const float top = infer__fp4_top(x, 32);
     uint8_t u[32];
-    float best = 3.4e38f, e;
-    int s, guess = 0, found = 0;
-    while (guess < 254 && 12.0f * infer__e8m0_half(guess) < top) guess++;
-    for (s = guess > 2 ? guess - 2 : 0; s <= guess + 1 && top > 0; s++) {
-        e = infer__fp4_try(x, w, 32, infer__e8m0_half(s), u);
-        if (e < best) best = e, found = s;
-    }
-    infer__fp4_try(x, w, 32, top > 0 ? infer__e8m0_half(found) : 0, u);
-    b[0] = (uint8_t)found;
+    b[0] = infer__fp4_best(x, w, 32, infer__e8m0_half, 254, 2, 1, u);
     infer__pack_nibbles(u, b + 1);
 }
 INFER__SEARCH_BLOCKS(mxfp4, 32, 17)
 
 static void infer__nvfp4_best(const float *x, const float *w, uint8_t *b) {
-    int i, j, s;
+    uint8_t u[16];
+    int i, j;
     for (i = 0; i < 4; i++) {
-        const float *xi = x + 16 * i, *wi = w + 16 * i;
-        const float top = infer__fp4_top(xi, 16);
-        uint8_t u[16];
-        float best = 3.4e38f, e;
-        int guess = 0, found = 0;
-        while (guess < 126 && 12.0f * infer__ue4m3_half(guess) < top) guess++;
-        for (s = guess > 6 ? guess - 6 : 0; s <= guess + 6 && s <= 126; s++) {
-            e = infer__fp4_try(xi, wi, 16, infer__ue4m3_half(s), u);
-            if (e < best) best = e, found = s;
-        }
-        infer__fp4_try(xi, wi, 16, infer__ue4m3_half(found), u);
-        b[i] = (uint8_t)found;
+        b[i] = infer__fp4_best(x + 16 * i, w + 16 * i, 16, infer__ue4m3_half, 126, 6, 6, u);
         for (j = 0; j < 8; j++) b[4 + 8 * i + j] = (uint8_t)(u[j] | u[j + 8] << 4);
     }
 }
@@ -200,7 +197,7 @@ INFER__SEARCH_BLOCKS(q1_0, 128, 18)
 
 /* A scale for many values, of which the largest says little: any share of it is tried. */
 static float infer__fit_long(const infer__grid *g, const float *x, const float *w, int n, float *q) {
-    const float top = infer__fp4_top(x, n);
+    const float top = infer__fit_top(x, n);
     float t[256], best = 0, d = 0, xq, qq;
     int k, turn;
     for (k = 2; k <= 20 && top > 1e-30f; k++) {
@@ -293,9 +290,7 @@ static void infer__q3_k_best(const float *x, const float *w, uint8_t *b) {
     int i;
     infer__store_scale(b + 108, infer__fit_block(&blocks, x, w, s, q));
     infer__codes(q, 256, 4, u);
-    for (i = 0; i < 256; i++) {
-        b[i % 32] = (uint8_t)(b[i % 32] | (u[i] >> 2) << i / 32);
-    }
+    for (i = 0; i < 256; i++) b[i % 32] = (uint8_t)(b[i % 32] | (u[i] >> 2) << i / 32);
     infer__pack_quarters(u, b + 32);
     for (i = 0; i < 16; i++) {
         const int v = s[i] + 32;

@@ -85,8 +85,10 @@ def values(path, name):
 
 
 def test_recipes():
-    """Types as llama-quantize gives them, where rows fit and where they do not."""
+    """Types as llama-quantize gives them, where rows fit and where they do not; --help names each recipe."""
+    words = infer('quantize', '--help').out.decode().replace('.', ' ').replace(':', ' ').split()
     for recipe, hashes in LLAMA.items():
+        check(recipe in words, '--help does not name ' + recipe)
         for shape, want in enumerate(hashes.split()):
             done = plan(made(shape), recipe)
             text = ''.join('%s %s\n' % x for x in sorted(types_of(done).items()))
@@ -206,8 +208,8 @@ def test_bad_importance():
                         ([('blk.0.attn_q.weight.in_sum2', [256, 1], 0, floats([-1.0] * 256)), good[1]], 'negative'),
                         ([('blk.0.attn_q.weight.in_sum2', [256, 1], 0, floats([float('nan')] * 256)), good[1]], 'not a number'),
                         ([('blk.0.attn_q.weight.in_sum2', [256, 1], 1, struct.pack('<256e', *[1.0] * 256)), good[1]], 'another type')):
-        done = infer('quantize', small(), temp('out.gguf'), 'Q4_K', '--imatrix', matrix_file('bad.imatrix', change), status=1)
-        check(why in done.err and not os.path.exists(temp('never')), '%s: %s' % (why, done.err))
+        done = infer('quantize', small(), temp('never.gguf'), 'Q4_K', '--imatrix', matrix_file('bad.imatrix', change), status=1)
+        check(why in done.err and not [f for f in os.listdir(cli.TEMP) if f.startswith('never')], '%s: %s' % (why, done.err))
     infer('quantize', small(), temp('out.gguf'), 'Q4_K', '--imatrix', write('text', 'no file of importance'), status=1)
     infer('quantize', small(), temp('out.gguf'), 'Q4_K', '--imatrix', temp('none'), status=1)
 

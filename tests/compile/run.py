@@ -58,7 +58,8 @@ def cases():
         add(name, compiler, args + WARN + ["-c", "impl.c"] + obj(name), want, alias=alias, cross=cross)
 
     # for what links: less to compile
-    less = ["-DINFER_QUIET"] + ["-DINFER_NO_" + m for m in "SIMD GPU CHAT EMBED ADAPTERS DRAFTS".split()]
+    less = ["-DINFER_QUIET"] + ["-DINFER_NO_" + m for m in "GPU CHAT EMBED ADAPTERS DRAFTS".split()]
+    least = less + ["-DINFER_NO_SIMD"]
     # for other systems: the tests there have the code, where they are run
     once = ["-O1"] if DEEP else ["-fsyntax-only", "-DINFER_QUIET"]
     after = ["-O0" if DEEP else "-fsyntax-only", "-DINFER_QUIET"]
@@ -70,7 +71,7 @@ def cases():
         impl("%s -std=c99 after system headers" % label, cc, ["-std=c99", "-O0", "-fsyntax-only", "-DINFER_QUIET", "-DBEFORE_SYSTEM"], "silent", label)
         exe = os.path.join(OUT, "fast_math_" + label)
         if DEEP or label == "clang": # whose -ffast-math would change more
-            add("%s -ffast-math -std=c11" % label, cc, ["-std=c11", "-O1", "-ffast-math"] + (["-DINFER_QUIET"] if DEEP else less[:1] + less[2:]) + WARN + ["fast_math.c", "-o", exe] + LIBS,
+            add("%s -ffast-math -std=c11" % label, cc, ["-std=c11", "-O1", "-ffast-math"] + (["-DINFER_QUIET"] if DEEP else less) + WARN + ["fast_math.c", "-o", exe] + LIBS,
                 "silent", run=[exe, MODEL] + [os.path.join(ROOT, "tests", "data", "archs", name + ".gguf")
                                               for name in ("llama-mixtral-moe", "gemma3-real-dense")], alias=label)
         impl("%s default standard -march=native" % label, cc, ["-O3" if cc == GCC and DEEP else level, "-DINFER_QUIET", "-march=native"] + quiet, alias=label)
@@ -108,10 +109,10 @@ def cases():
         add("%s implementation is refused" % label, cxx, ["-x", "c++", "-fsyntax-only", "-fmax-errors=2" if label == "g++" else "-ferror-limit=2", "impl.c"], "fail:compile that as C", alias=label)
 
     exe = os.path.join(OUT, "two_static")
-    add("two translation units, INFER_STATIC", CLANG or CC, ["-O0"] + less + ["-DINFER_STATIC", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe])
+    add("two translation units, INFER_STATIC", CLANG or CC, ["-O0"] + least + ["-DINFER_STATIC", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe])
     # one compilation of the library for both: C calls it, and C++
     o, exe, libs = os.path.join(OUT, "two_a.o"), os.path.join(OUT, "two"), " ".join(LIBS)
-    link = '"$1" -O0 %s -c two_a.c -o "$3" && "$1" -O1 two_b.c "$3" -o "$4" %s' % (" ".join(less), libs)
+    link = '"$1" -O0 %s -c two_a.c -o "$3" && "$1" -O1 two_b.c "$3" -o "$4" %s' % (" ".join(least), libs)
     add("two translation units" if not GXX else "two translation units, and C++ calls the C implementation", "sh",
         ["-c", link + (' && "$4" && "$2" -O1 two_b.cpp "$3" -o "$4" %s' % libs if GXX else ""), "sh", CC, GXX or "", o, exe], run=[exe])
     if not GXX:

@@ -5,6 +5,7 @@
  *               and twice a list of answers; the first has one right answer. A text is a uint32 length and its bytes, a list a uint32
  *               number, its texts, and an int32 for each, 1 = right. Little-endian. */
 #include "choices.h"
+#include "../synth/gguf_write.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,9 +78,8 @@ static int next_winogrande(choices *c, question *q) {
 }
 
 static int next_u32(choices *c, uint32_t *out) {
-    const unsigned char *p = (const unsigned char *)c->data + c->at;
     if (c->n - c->at < 4) return 0;
-    *out = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    *out = (uint32_t)gguf_load((const unsigned char *)c->data + c->at, 4);
     c->at += 4;
     return 1;
 }

@@ -55,7 +55,6 @@ static int read_text(job *j, const infer_model *model, quality_text *text) {
         return cli_fail("perplexity", "%s has %lu tokens: at least two windows of %ld are needed (--ctx)", j->text_path, (unsigned long)text->n,
                         (long)text->size) == CLI_DONE;
     text->n_windows = text->n / (size_t)text->size > INT32_MAX / (size_t)text->size ? INT32_MAX / text->size : (int32_t)(text->n / (size_t)text->size);
-    if (j->chunks > 0 && text->n_windows > j->chunks) text->n_windows = (int32_t)j->chunks;
     return 1;
 }
 
@@ -82,10 +81,10 @@ static int measure(job *j, infer_model *model, quality_text *text, rows *r, out_
             return cli_fail("perplexity", "%s has windows of %ld, not %ld", j->reference, (long)text->size, (long)j->common.ctx);
         j->common.ctx = text->size;
         if (j->data && !same_text(j, model, text)) return CLI_FAILED;
-        if (j->chunks > 0 && text->n_windows > j->chunks) text->n_windows = (int32_t)j->chunks;
-        r->sums->kls = cli_alloc("perplexity", (size_t)text->n_windows * (size_t)quality_rows(text->size), sizeof *r->sums->kls);
-        if (r->sums->kls == NULL) return CLI_FAILED;
     } else if (!read_text(j, model, text)) return CLI_FAILED;
+    if (j->chunks > 0 && text->n_windows > j->chunks) text->n_windows = (int32_t)j->chunks;
+    if (j->reference) r->sums->kls = cli_alloc("perplexity", (size_t)text->n_windows * (size_t)quality_rows(text->size), sizeof *r->sums->kls);
+    if (j->reference && r->sums->kls == NULL) return CLI_FAILED;
     if (j->save && (!out_open(out, "perplexity", j->save) || !reference_create(&r->to, "perplexity", out->out.file, text, info.vocab))) return CLI_FAILED;
     return quality_eval("perplexity", model, &j->common, text, add_row, r);
 }

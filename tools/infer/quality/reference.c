@@ -1,5 +1,6 @@
 /* reference.c: a model's log-probabilities in a file, to measure others beside it. */
 #include "quality.h"
+#include "../synth/gguf_write.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,13 +11,8 @@ enum { ROW_HEAD = 8 };
 
 static size_t row_bytes(int32_t vocab) { return ROW_HEAD + 4 * (((size_t)vocab + 1) / 2); }
 
-static uint32_t get_u32(const unsigned char *p) { return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
-static void put_u32(unsigned char *p, uint32_t v) {
-    int i;
-    for (i = 0; i < 4; i++) p[i] = (unsigned char)(v >> 8 * i);
-}
 static float get_f32(const unsigned char *p) {
-    const uint32_t v = get_u32(p);
+    const uint32_t v = (uint32_t)gguf_load(p, 4);
     float x;
     memcpy(&x, &v, 4);
     return x;
@@ -24,7 +20,7 @@ static float get_f32(const unsigned char *p) {
 static void put_f32(unsigned char *p, float x) {
     uint32_t v;
     memcpy(&v, &x, 4);
-    put_u32(p, v);
+    gguf_store(p, v, 4);
 }
 
 static int bad(const reference *r, const char *why) { return cli_fail(r->command, "%s: %s", r->path, why) == CLI_DONE; }
@@ -50,7 +46,7 @@ static int read_tokens(reference *r, quality_text *text) {
             if (more == NULL) return 0;
             text->tokens = more;
         }
-        for (i = 0; i < n; i++) text->tokens[done + i] = (infer_token)get_u32(bytes + 4 * i);
+        for (i = 0; i < n; i++) text->tokens[done + i] = (infer_token)gguf_load(bytes + 4 * i, 4);
         done += n;
     }
     return 1;
@@ -67,9 +63,9 @@ int reference_open(reference *r, const char *command, const char *path, quality_
     if (r->file == NULL) return bad(r, "cannot open it");
     if (fread(head, 1, sizeof head, r->file) != sizeof head || memcmp(head, MAGIC, sizeof MAGIC) != 0)
         return bad(r, "not a file of log-probabilities (--save-logits)");
-    size = get_u32(head + 8);
-    vocab = get_u32(head + 12);
-    windows = get_u32(head + 16);
+    size = (uint32_t)gguf_load(head + 8, 4);
+    vocab = (uint32_t)gguf_load(head + 12, 4);
+    windows = (uint32_t)gguf_load(head + 16, 4);
     if (size < 4 || size > 1 << 24) return bad(r, "windows of an impossible size");
     if (vocab < 1 || vocab > 1 << 24) return bad(r, "an impossible size of the vocabulary");
     if (windows < 1 || windows > INT32_MAX / size) return bad(r, "an impossible number of windows");
@@ -108,9 +104,9 @@ int reference_create(reference *r, const char *command, FILE *file, const qualit
     r->command = command;
     r->file = file;
     r->vocab = vocab;
-    put_u32(head, (uint32_t)text->size);
-    put_u32(head + 4, (uint32_t)vocab);
-    put_u32(head + 8, (uint32_t)text->n_windows);
+    gguf_store(head, (uint32_t)text->size, 4);
+    gguf_store(head + 4, (uint32_t)vocab, 4);
+    gguf_store(head + 8, (uint32_t)text->n_windows, 4);
     fwrite(MAGIC, 1, sizeof MAGIC, file);
     fwrite(head, 1, sizeof head, file);
     cli_write_i32(file, text->tokens, (size_t)text->size * (size_t)text->n_windows);

@@ -24,10 +24,10 @@ static const recipe RECIPES[] = {
     {"F32", "F32", 0, NULL}, {"F16", "F16", 1, NULL}, {"BF16", "BF16", 32, NULL}, {"Q8_0", "Q8_0", 7, NULL},
     {"Q4_0", "Q4_0", 2, "Q6_K"}, {"Q4_1", "Q4_1", 3, "Q6_K"}, {"Q5_0", "Q5_0", 8, "Q6_K"}, {"Q5_1", "Q5_1", 9, "Q6_K"},
     {"Q2_K", "Q2_K", 10, "Q6_K"}, {"Q2_K_S", "Q2_K", 21, "Q6_K"}, {"Q3_K_S", "Q3_K", 11, "Q6_K"}, {"Q3_K_M", "Q3_K", 12, "Q6_K"},
-    {"Q3_K_L", "Q3_K", 13, "Q6_K"}, {"Q3_K", "Q3_K", 12, "Q6_K"}, {"Q4_K_S", "Q4_K", 14, "Q6_K"}, {"Q4_K_M", "Q4_K", 15, "Q6_K"},
-    {"Q4_K", "Q4_K", 15, "Q6_K"}, {"Q5_K_S", "Q5_K", 16, "Q6_K"}, {"Q5_K_M", "Q5_K", 17, "Q6_K"}, {"Q5_K", "Q5_K", 17, "Q6_K"},
+    {"Q3_K_L", "Q3_K", 13, "Q6_K"}, {"Q4_K_S", "Q4_K", 14, "Q6_K"}, {"Q4_K_M", "Q4_K", 15, "Q6_K"},
+    {"Q5_K_S", "Q5_K", 16, "Q6_K"}, {"Q5_K_M", "Q5_K", 17, "Q6_K"},
     {"Q6_K", "Q6_K", 18, NULL}, {"IQ4_NL", "IQ4_NL", 25, "Q6_K"}, {"IQ4_XS", "IQ4_XS", 30, "Q6_K"}, {"TQ1_0", "TQ1_0", 36, "Q6_K"},
-    {"TQ2_0", "TQ2_0", 37, "Q6_K"}, {"MXFP4", "Q8_0", 38, NULL}, {"MXFP4_MOE", "Q8_0", 38, NULL}, {"NVFP4", "NVFP4", 39, "Q6_K"},
+    {"TQ2_0", "TQ2_0", 37, "Q6_K"}, {"MXFP4_MOE", "Q8_0", 38, NULL}, {"NVFP4", "NVFP4", 39, "Q6_K"},
     {"Q1_0", "Q1_0", 40, "Q6_K"}, {"Q2_0", "Q2_0", 41, "Q6_K"},
 };
 enum { N_RECIPES = (int)(sizeof RECIPES / sizeof RECIPES[0]) };
@@ -43,16 +43,10 @@ static const rule RULES[] = {
     {"Q5_K_M", VALUES, MORE, "Q6_K"}, {"Q5_K_M", DOWN, MORE, "Q6_K"}, {"Q5_K_M", QKV, ANY, "Q6_K"},
     {"IQ4_NL", VALUES, SHARED_4, "Q5_K"}, {"IQ4_NL", DOWN, FIRST_8TH, "Q5_K"},
     {"IQ4_XS", VALUES, SHARED_4, "Q5_K"}, {"IQ4_XS", DOWN, FIRST_8TH, "Q5_K"},
-    {"MXFP4", EXPERTS, ANY, "MXFP4"}, {"TQ1_0", EMBEDDING, ANY, "Q4_K"}, {"TQ2_0", EMBEDDING, ANY, "Q4_K"},
+    {"MXFP4_MOE", EXPERTS, ANY, "MXFP4"}, {"TQ1_0", EMBEDDING, ANY, "Q4_K"}, {"TQ2_0", EMBEDDING, ANY, "Q4_K"},
 };
-/* Names that mean another recipe's rules. */
-static const char *rules_of(const recipe *r) {
-    static const char *const same[][2] = {{"Q3_K", "Q3_K_M"}, {"Q4_K", "Q4_K_M"}, {"Q5_K", "Q5_K_M"}, {"MXFP4_MOE", "MXFP4"}};
-    size_t i;
-    for (i = 0; i < sizeof same / sizeof same[0]; i++)
-        if (strcmp(same[i][0], r->name) == 0) return same[i][1];
-    return r->name;
-}
+/* Other names of recipes. */
+static const char *const SAME[][2] = {{"Q3_K", "Q3_K_M"}, {"Q4_K", "Q4_K_M"}, {"Q5_K", "Q5_K_M"}, {"MXFP4", "MXFP4_MOE"}};
 
 /* Types in whose place another stands where rows are no multiple of their blocks. */
 static const struct { const char *type, *instead; } FITTING[] = {
@@ -67,7 +61,9 @@ static int same_name(const char *a, const char *b) {
 }
 
 const recipe *recipe_named(const char *name) {
-    int i;
+    size_t i;
+    for (i = 0; i < sizeof SAME / sizeof SAME[0]; i++)
+        if (same_name(name, SAME[i][0])) name = SAME[i][1];
     for (i = 0; i < N_RECIPES; i++)
         if (same_name(name, RECIPES[i].name)) return &RECIPES[i];
     return NULL;
@@ -153,18 +149,21 @@ void layout_of(const file_model *m, layout *out) {
     if (heads > 0 && kv > 0) out->share = heads / kv;
 }
 
+static int has_one(const char *name, const char *const *parts) {
+    for (; *parts; parts++)
+        if (strstr(name, *parts)) return 1;
+    return 0;
+}
+
 int recipe_takes(const file_tensor *t) {
     static const char *const stay[] = {
         "_norm.", "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv", "ple_conv1d", "time_mix_", "channel_mix_lerp", "altup", "laurel",
-        "per_layer_model_proj", "attn_rel_b", "hc_", "attn_sinks", "ssm_a", "ssm_d", "ssm_x", "ssm_dt", "cls.", "output_res",
+        "per_layer_model_proj", "attn_rel_b", "hc_", "attn_sinks", "ssm_a", "ssm_d", "ssm_x", "ssm_dt", "cls.", "output_res", NULL,
     };
+    static const char *const but[] = {"time_mix_key", "time_mix_value", "time_mix_output", "time_mix_receptance", "time_mix_gate.weight", NULL};
     const size_t n = strlen(t->name);
-    size_t i;
     if (t->n_dims < 2 || t->rows < 2 || t->dims[0] < 2 || n < 8 || strcmp(t->name + n - 7, ".weight") != 0) return 0;
-    for (i = 0; i < sizeof stay / sizeof stay[0]; i++)
-        if (strstr(t->name, stay[i])) return strstr(t->name, "time_mix_key") || strstr(t->name, "time_mix_value") || strstr(t->name, "time_mix_output") ||
-                                            strstr(t->name, "time_mix_receptance") || strstr(t->name, "time_mix_gate.weight");
-    return 1;
+    return !has_one(t->name, stay) || has_one(t->name, but);
 }
 
 static int part_of(const char *name) {
@@ -193,13 +192,12 @@ static int in_layers(const layout *l, int layer, int which) {
 }
 
 int32_t recipe_type(const recipe *r, const layout *l, const file_tensor *t) {
-    const char *rules = rules_of(r);
     const int layer = layer_of(t->name), part = part_of(t->name), down = strstr(t->name, "ffn_down") != NULL;
     const int last = strcmp(t->name, "output.weight") == 0 || (l->tied && strcmp(t->name, "token_embd.weight") == 0);
     size_t i;
     if (last && r->output) return must(r->output);
     for (i = 0; i < sizeof RULES / sizeof RULES[0]; i++)
-        if (strcmp(RULES[i].recipe, rules) == 0 && (RULES[i].part == part || (RULES[i].part == DOWN && down)) && in_layers(l, layer, RULES[i].layers))
+        if (strcmp(RULES[i].recipe, r->name) == 0 && (RULES[i].part == part || (RULES[i].part == DOWN && down)) && in_layers(l, layer, RULES[i].layers))
             return must(RULES[i].type);
     return must(r->type);
 }

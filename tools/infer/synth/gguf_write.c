@@ -26,6 +26,12 @@ void gguf_store(unsigned char *p, uint64_t x, int n) {
     for (i = 0; i < n; i++) p[i] = (unsigned char)(x >> (8 * i));
 }
 
+uint64_t gguf_load(const unsigned char *p, int n) {
+    uint64_t x = 0;
+    while (n-- > 0) x = x << 8 | p[n];
+    return x;
+}
+
 static void meta_bytes(gguf_out *g, const void *p, size_t n) { append(g, &g->meta, &g->meta_n, &g->meta_cap, p, n); }
 
 static void meta_number(gguf_out *g, uint64_t x, int n) {

@@ -23,6 +23,7 @@ enum { /* types of values */
 
 /* The lower n bytes of x, the lowest first. */
 void gguf_store(unsigned char *p, uint64_t x, int n);
+uint64_t gguf_load(const unsigned char *p, int n); /* and back */
 
 void gguf_u32(gguf_out *g, const char *key, uint32_t x);
 void gguf_f32(gguf_out *g, const char *key, double x);
