@@ -54,7 +54,6 @@ static size_t usual(const char *s, size_t n, char *out) {
     const unsigned char c = (unsigned char)s[0];
     const size_t more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : 0;
     size_t i;
-    int digits;
     if (c == '\r' || c == '\n' || c == '\t') {
         snprintf(out, 16, "\\%c", c == '\r' ? 'r' : c == '\n' ? 'n' : 't');
         return 1;
@@ -64,11 +63,6 @@ static size_t usual(const char *s, size_t n, char *out) {
         for (i = 1; i <= more; i++) cp = cp << 6 | ((unsigned char)s[i] & 63);
         snprintf(out, 16, "\\x{%lx}", (unsigned long)cp);
         return more + 1;
-    }
-    if (c == '\\' && n > 1 && s[1] == 'u' && (digits = hex_digits(s + 2, n - 2, 4)) == 4) {
-        snprintf(out, 16, "\\x{%lx}", strtoul(s + 2, NULL, 16) & 0xffff);
-        for (i = 0; out[i]; i++) { }
-        return 6;
     }
     out[0] = (char)c;
     out[1] = 0;

@@ -13,6 +13,8 @@ static const char *const ID_KEYS[HF_NAMED] = {"bos_token_id", "eos_token_id", "u
 
 static int same(hf_text a, hf_text b) { return a.s && b.s && a.n == b.n && memcmp(a.s, b.s, a.n) == 0; }
 
+static int is_switch(const infer_json *v) { return infer_json_kind(v) == INFER_JSON_TRUE || infer_json_kind(v) == INFER_JSON_FALSE; }
+
 static hf_text name_in(const infer_json *from, const char *key) {
     const infer_json *name = infer_json_get(from, key);
     return hf_string(infer_json_kind(name) == INFER_JSON_OBJECT ? infer_json_get(name, "content") : name);
@@ -83,12 +85,27 @@ static void processor(hf_vocab *v, const infer_json *p) {
     }
 }
 
+/* BERT's normalizers have keys of their own. */
+static void normalizers(hf_vocab *v, const infer_json *rule, int depth) {
+    const hf_text type = hf_string(infer_json_get(rule, "type"));
+    const infer_json *list = infer_json_get(rule, "normalizers"), *lower = infer_json_get(rule, "lowercase");
+    const infer_json *accents = infer_json_get(rule, "strip_accents");
+    size_t i;
+    if (hf_same(type, "Lowercase")) v->lowercase = 1;
+    if (hf_same(type, "StripAccents")) v->strip_accents = 1;
+    if (hf_same(type, "BertNormalizer") && is_switch(lower)) v->lowercase = infer_json_kind(lower) == INFER_JSON_TRUE;
+    if (hf_same(type, "BertNormalizer") && is_switch(accents)) v->strip_accents = infer_json_kind(accents) == INFER_JSON_TRUE;
+    if (!hf_same(type, "Sequence") || depth == 8) return;
+    for (i = 0; i < infer_json_count(list); i++) normalizers(v, infer_json_at(list, i), depth + 1);
+}
+
 void hf_names(hf_vocab *v) {
     const infer_json *post = infer_json_get(v->tokenizer, "post_processor"), *list = infer_json_get(post, "processors");
     hf_text *names = v->names;
     size_t i;
     for (i = 0; i < HF_NAMED; i++) names[i] = name_in(v->settings, TEXT_KEYS[i]);
     if (v->tokenizer == NULL) return;
+    normalizers(v, infer_json_get(v->tokenizer, "normalizer"), 0);
     if (names[HF_BOS].s == NULL) names[HF_BOS] = names[HF_CLS];
     if (names[HF_EOS].s == NULL) names[HF_EOS] = names[HF_SEP];
     if (list == NULL) processor(v, post);
@@ -155,8 +172,7 @@ int hf_specials(hf_vocab *v) {
         const infer_json *add;
         snprintf(key, sizeof key, "add_%s", TEXT_KEYS[i]);
         add = infer_json_get(v->settings, key);
-        if (v->add[i] < 0 && (infer_json_kind(add) == INFER_JSON_TRUE || infer_json_kind(add) == INFER_JSON_FALSE))
-            v->add[i] = infer_json_kind(add) == INFER_JSON_TRUE;
+        if (v->add[i] < 0 && is_switch(add)) v->add[i] = infer_json_kind(add) == INFER_JSON_TRUE;
         set(v, i, added_id(v, v->names[i]));
         set_id_of(v, i, infer_json_get(v->config, ID_KEYS[i]));
     }
@@ -238,8 +254,7 @@ int hf_family_rows(hf_vocab *v) {
         if (v->add[HF_EOS] < 0) v->add[HF_EOS] = 1;
         if (v->add[HF_SEP] < 0) v->add[HF_SEP] = 1;
     }
-    if (family_in(v, SAYS_PREFIX) && (infer_json_kind(prefix) == INFER_JSON_TRUE || infer_json_kind(prefix) == INFER_JSON_FALSE))
-        v->space_prefix = infer_json_kind(prefix) == INFER_JSON_TRUE;
+    if (family_in(v, SAYS_PREFIX) && is_switch(prefix)) v->space_prefix = infer_json_kind(prefix) == INFER_JSON_TRUE;
     if (strcmp(v->model, "bert") == 0 || family_in(v, ENCODERS))
         v->token_types = infer_json_kind(types) == INFER_JSON_INT && infer_json_int(types) >= 0 ? infer_json_int(types) & INT32_MAX : 1;
     return 1;
