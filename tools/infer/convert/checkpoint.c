@@ -72,6 +72,27 @@ static int check_sizes(const checkpoint *c) {
     return cli_fail(c->command, "%s/config.json: %.0f layers of width %.0f with %.0f heads are not possible", c->folder, (double)c->n_layers, (double)c->n_embd, (double)c->n_head) == CLI_DONE;
 }
 
+/* Sampling that the model's makers recommend, in the keys that llama.cpp gives it. */
+static int sampling(checkpoint *c) {
+    static const struct {
+        const char *from, *key;
+        int whole;
+    } ROWS[] = {{"top_k", "top_k", 1}, {"top_p", "top_p", 0}, {"min_p", "min_p", 0}, {"temperature", "temp", 0}, {"repetition_penalty", "penalty_repeat", 0}};
+    infer_json *file = cfg_file(c->command, c->folder, "generation_config.json", 0);
+    char key[64];
+    size_t i;
+    for (i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        const infer_json *v = infer_json_get(file, ROWS[i].from);
+        const int32_t kind = infer_json_kind(v);
+        if (kind != INFER_JSON_INT && kind != INFER_JSON_FLOAT) continue;
+        snprintf(key, sizeof key, "general.sampling.%s", ROWS[i].key);
+        if (ROWS[i].whole && infer_json_int(v) >= 0) gguf_i32(&c->keys, key, (int32_t)infer_json_int(v));
+        else if (!ROWS[i].whole) gguf_f32(&c->keys, key, infer_json_number(v));
+    }
+    infer_json_free(file);
+    return 1;
+}
+
 /* Layers after the others, in their numbering, that predict further tokens. */
 static uint64_t count_next(const checkpoint *c) {
     const uint64_t most = cfg_int(c, "num_nextn_predict_layers", 0);
@@ -97,20 +118,21 @@ static int fill(checkpoint *c) {
     gguf_string(&c->keys, "general.architecture", c->arch);
     gguf_string(&c->keys, "general.type", "model");
     gguf_string(&c->keys, "general.name", cli_base_name(c->folder));
-    if (!keys_common(c) || !keys_rows(c, c->family->keys) || (c->family->own_keys && !c->family->own_keys(c)) || !names_apply(c) || !make_done(c)) return 0;
+    if (!sampling(c) || !keys_common(c) || !keys_rows(c, c->family->keys) || (c->family->own_keys && !c->family->own_keys(c)) || !names_apply(c) || !make_done(c)) return 0;
     for (i = 0; i < c->m->n_tensors; i++)
         if (strcmp(c->m->tensors[i].name, "token_embd.weight") == 0) rows = c->m->tensors[i].dims[1];
     if (rows == 0) return cli_fail(c->command, "%s: there are no embeddings of tokens", c->folder) == CLI_DONE;
     return hf_tokenizer(c->command, c->folder, c->config, rows, NULL, &c->keys) && take_keys(c);
 }
 
-int checkpoint_open(file_model *m, const char *command, const char *folder) {
+int checkpoint_open(file_model *m, const char *command, const char *folder, int natural) {
     checkpoint *c = cli_alloc(command, 1, sizeof *c);
     if (c == NULL) return 0;
     memset(c, 0, sizeof *c);
     c->command = command;
     c->folder = folder;
     c->m = m;
+    c->natural = natural;
     m->folder = c;
     return fill(c);
 }

@@ -16,7 +16,8 @@ enum { VIEW_LOOPS = 6 };
 /* Values of a source in another order: loops from the outside in, `step` values apart in the source. */
 typedef struct view {
     const st_tensor *from;
-    const st_tensor *scales; /* of F8: a factor for each block of 128 x 128 values. MXFP4: a byte for each block */
+    const st_tensor *scales; /* of F8: a factor for each block of scale_rows x scale_cols values. MXFP4: a byte for each block */
+    uint64_t scale_rows, scale_cols;
     uint64_t first;          /* value (MXFP4: block of 16 bytes) that it begins at */
     int n_loops;
     struct {
@@ -54,6 +55,7 @@ typedef struct checkpoint {
     made *made;    /* of m->tensors */
     uint64_t n_layers, n_embd, n_head, n_head_kv, head_dim, n_vocab; /* as far as the config says; 0 = it does not */
     uint64_t n_next; /* layers that predict further tokens, after the others */
+    int natural;     /* as checkpoint_open was asked */
     size_t left_out; /* tensors of image and sound encoders */
     struct window {        /* views.c: what was read last of a source that is not read in its order; of its scales */
         const st_tensor *of;
@@ -161,8 +163,9 @@ const family *family_of(checkpoint *c);
 
 /* ---- checkpoint.c ---------------------------------------------------------------------------- */
 
-/* Opens a folder as a model. file_close closes it. */
-int checkpoint_open(file_model *m, const char *command, const char *folder);
+/* Opens a folder as a model. file_close closes it. natural: tensors have the types that are written when none is asked for (F8: BF16);
+ * else types that lose nothing (F8: F32). */
+int checkpoint_open(file_model *m, const char *command, const char *folder, int natural);
 void checkpoint_close(checkpoint *c);
 int checkpoint_is_file(const checkpoint *c, const char *path); /* is it one of the files read? */
 

@@ -61,6 +61,7 @@ int keys_glm4moe(checkpoint *c) {
     static const key_row ROWS[] = {
         {"rope.dimension_count", KEY_ROTARY, "partial_rotary_factor|rope_parameters.partial_rotary_factor", 0.5},
         {"expert_gating_func", KEY_IS_INT, NULL, 2},
+        {"nextn_predict_layers", KEY_INT, "num_nextn_predict_layers", NO_DEFAULT},
         {"expert_weights_norm", KEY_BOOL, "norm_topk_prob", NO_DEFAULT},
         {NULL, 0, NULL, 0},
     };

@@ -272,8 +272,10 @@ static int left_out(checkpoint *c, const char *name) {
     return 1;
 }
 
-/* Factors of F8 and NVFP4 weights are read together with these. */
-static int is_scale(const char *name) { return ends(name, "_scale_inv") || ends(name, ".weight_scale"); }
+/* Factors of F8 weights are read together with these; those of inputs are not used. */
+static int is_scale(const char *name) {
+    return ends(name, "_scale_inv") || ends(name, ".weight_scale") || ends(name, ".activation_scale") || ends(name, ".input_scale");
+}
 
 int name_by_rows(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const family *f = c->family;
@@ -307,21 +309,31 @@ const char *name_in(char *out, int64_t layer, const char *what) {
     return out;
 }
 
-/* F8 weights need their factors. */
+/* The blocks of F8 weights that have one factor: all of it, a row, or as quantization_config says (DeepSeek's have 128 x 128 values). */
+static int set_scales(const checkpoint *c, view *v, const st_tensor *s) {
+    const infer_json *size = cfg(c, "quantization_config.weight_block_size");
+    const uint64_t rows = v->from->dims[0], cols = v->from->dims[1];
+    v->scales = s;
+    v->scale_rows = s->n == 1 ? rows : s->n == rows ? 1 : infer_json_count(size) == 2 ? (uint64_t)infer_json_int(infer_json_at(size, 0)) : 128;
+    v->scale_cols = s->n == 1 || s->n == rows ? cols : infer_json_count(size) == 2 ? (uint64_t)infer_json_int(infer_json_at(size, 1)) : 128;
+    if (v->scale_rows == 0 || v->scale_cols == 0 || v->scale_rows > rows + 4096 || v->scale_cols > cols + 4096) return 0;
+    return s->n == ((rows + v->scale_rows - 1) / v->scale_rows) * ((cols + v->scale_cols - 1) / v->scale_cols);
+}
+
 static int find_scales(checkpoint *c) {
     char name[512];
     size_t i, k;
     for (i = 0; i < c->m->n_tensors; i++)
         for (k = 0; k < c->made[i].n_views; k++) {
             view *v = &c->made[i].views[k];
-            st_tensor *s;
+            const st_tensor *s;
             if (v->from->type != ST_F8_E4M3) continue;
-            snprintf(name, sizeof name, "%.500s_scale_inv", v->from->name);
+            snprintf(name, sizeof name, "%.490s_scale", v->from->name);
             s = st_find(&c->st, name);
-            if (s == NULL || (s->type != ST_F32 && s->type != ST_BF16) || s->n_dims != 2 || v->from->n_dims != 2 || s->dims[0] != (v->from->dims[0] + 127) / 128 ||
-                s->dims[1] != (v->from->dims[1] + 127) / 128)
-                return cli_fail(c->command, "tensor %s: its factors, one for 128 x 128 values (%s), are missing", v->from->name, name) == CLI_DONE;
-            v->scales = s;
+            snprintf(name, sizeof name, "%.490s_scale_inv", v->from->name);
+            if (s == NULL) s = st_find(&c->st, name);
+            if (s == NULL || (s->type != ST_F32 && s->type != ST_BF16) || v->from->n_dims != 2 || !set_scales(c, v, s))
+                return cli_fail(c->command, "tensor %s: its factors (%s) are missing, or do not fit", v->from->name, name) == CLI_DONE;
         }
     return 1;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { WINDOW = 64 << 20, SHORT_RUN = 4096, PIECE = 1 << 16 }; /* bytes, bytes, values at a time */
-enum { F8_BLOCK = 128, MX_VALUES = 32, MX_CODES = 16, MX_BYTES = 17 };
+enum { MX_VALUES = 32, MX_CODES = 16, MX_BYTES = 17 };
 
 /* ---- making ------------------------------------------------------------------------------------ */
 
@@ -109,19 +109,27 @@ static int finish_view(const checkpoint *c, const char *name, view *v, int block
 /* Tensors that are read value by value, not by products: kept in float32. */
 static int always_f32(const file_tensor *t) {
     static const char *const PARTS[] = {"ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv", "altup_", "laurel_", "_norm", "_rel_b"};
+    static const char *const ENDS[] = {".bias", ".scale", ".ssm_a", ".ssm_d"};
+    const size_t n = strlen(t->name);
     size_t i;
     if (t->n_dims < 2 || (t->dims[1] == 1 && t->dims[2] == 1 && t->dims[3] == 1)) return 1;
     for (i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++)
         if (strstr(t->name, PARTS[i])) return 1;
+    for (i = 0; i < sizeof ENDS / sizeof ENDS[0]; i++)
+        if (n > strlen(ENDS[i]) && strcmp(t->name + n - strlen(ENDS[i]), ENDS[i]) == 0) return 1;
     return 0;
 }
 
-static int stored_type(const checkpoint *c, const file_tensor *t, const made *m, uint32_t *out) {
+/* The type of a tensor, and the one that it is written in. */
+static int stored_types(const checkpoint *c, file_tensor *t, const made *m) {
     const int from = m->n_views ? m->views[0].from->type : ST_F32;
-    if (m->op == MADE_MXFP4) *out = TYPE_MXFP4;
-    else if (m->op != MADE_COPY || from == ST_F32 || from == ST_F64 || always_f32(t)) *out = TYPE_F32;
-    else if (from == ST_F16) *out = TYPE_F16;
-    else *out = TYPE_BF16;
+    size_t k;
+    int exact = from != ST_F8_E4M3;
+    for (k = 0; k < m->n_views; k++) exact = exact && m->views[k].factor[0] == 1 && m->views[k].factor[1] == 1;
+    if (m->op == MADE_MXFP4) t->natural = TYPE_MXFP4;
+    else if (m->op != MADE_COPY || from == ST_F32 || from == ST_F64 || always_f32(t)) t->natural = TYPE_F32;
+    else t->natural = from == ST_F16 ? TYPE_F16 : TYPE_BF16;
+    t->type = exact || c->natural ? t->natural : TYPE_F32;
     if (from == ST_F32 || from == ST_F16 || from == ST_BF16 || from == ST_F64 || (from == ST_F8_E4M3 && m->views[0].scales) || m->op == MADE_MXFP4) return 1;
     return cli_fail(c->command, "tensor %s: its values are of a type that has no meaning here", m->views[0].from->name) == CLI_DONE;
 }
@@ -140,7 +148,7 @@ int make_done(checkpoint *c) {
                 return cli_fail(c->command, "tensor %s: %s and %s are of different types", t->name, its->views[0].from->name, its->views[k].from->name) == CLI_DONE;
         }
         if (its->values) n = t->dims[0];
-        if (!stored_type(c, t, its, &t->type) || !file_measure(m, c->folder, t)) return 0;
+        if (!stored_types(c, t, its) || !file_measure(m, c->folder, t)) return 0;
         if (n != t->dims[0] * t->rows)
             return cli_fail(c->command, "tensor %s: %s has not the shape that config.json asks for", t->name, its->n_views ? its->views[0].from->name : "it") == CLI_DONE;
         t->offset = 0;
@@ -239,14 +247,14 @@ static float f8(unsigned char x) {
     return x & 0x80 ? -y : y;
 }
 
-/* Factors of 128 x 128 blocks, as DeepSeek's checkpoints store them (weight_scale_inv). */
+/* Weights with factors of blocks, as DeepSeek's checkpoints store them (weight_scale_inv), or of rows. */
 static int scale_f8(checkpoint *c, const view *v, uint64_t first, uint64_t n, float *x) {
-    const uint64_t cols = v->from->dims[v->from->n_dims - 1], across = v->scales->dims[v->scales->n_dims - 1];
+    const uint64_t cols = v->from->dims[1], across = (cols + v->scale_cols - 1) / v->scale_cols;
     const unsigned char *w = window_at(c, 1, v->scales, 1, 0, v->scales->n);
     uint64_t i;
     if (w == NULL) return 0;
     for (i = 0; i < n; i++) {
-        const uint64_t at = place(v, first + i), block = at / cols / F8_BLOCK * across + at % cols / F8_BLOCK;
+        const uint64_t at = place(v, first + i), block = at / cols / v->scale_rows * across + at % cols / v->scale_cols;
         float s;
         if (v->scales->type == ST_F32) memcpy(&s, w + 4 * block, 4);
         else {

@@ -25,7 +25,7 @@ typedef struct file_key {
 
 typedef struct file_tensor {
     char *name;
-    uint32_t type;
+    uint32_t type, natural; /* natural: what it is written in where no type is asked for; the same, but for folders with F8 weights */
     int n_dims;
     uint64_t dims[4], rows; /* dims[0] is the length of a row; unused ones are 1; rows = dims[1] * dims[2] * dims[3] */
     uint64_t offset, bytes; /* from the start of its part */

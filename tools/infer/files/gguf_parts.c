@@ -147,7 +147,7 @@ int file_open(file_model *m, const char *command, const char *path) {
     m->path = path;
     m->n_parts = 1;
     if (platform_path_kind(path) == PLATFORM_FOLDER) {
-        ok = checkpoint_open(m, command, path) && unique(m);
+        ok = checkpoint_open(m, command, path, 0) && unique(m);
         if (!ok) file_close(m);
         return ok;
     }

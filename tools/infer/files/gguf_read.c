@@ -239,7 +239,7 @@ static int take_tensor(reader *r, file_tensor *t) {
     if (!take(r, 8 * n_dims + 12)) return 0;
     t->n_dims = (int)n_dims;
     for (i = 0; i < 4; i++) t->dims[i] = i < n_dims ? number(r->buf + 8 * i, 8) : 1;
-    t->type = (uint32_t)number(r->buf + 8 * n_dims, 4);
+    t->type = t->natural = (uint32_t)number(r->buf + 8 * n_dims, 4);
     t->offset = number(r->buf + 8 * n_dims + 4, 8);
     return file_measure(r->m, r->path, t);
 }

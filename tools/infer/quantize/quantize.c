@@ -87,7 +87,8 @@ static int plan(job *j) {
         int32_t type = asked(j, from->name), fits;
         j->tensors[i] = *from;
         j->errors[i] = -1;
-        if (kept(j, from->name) || (type < 0 && !recipe_takes(from))) continue;
+        if (type < 0 && from->natural != from->type && (j->recipe == NULL || kept(j, from->name))) type = (int32_t)from->natural;
+        else if (kept(j, from->name) || (type < 0 && !recipe_takes(from))) continue;
         if (type < 0) type = j->recipe ? recipe_type(j->recipe, &l, from) : (int32_t)from->type;
         fits = type_fitting(type, from->dims[0]);
         j->n_fitted += fits != type;
@@ -133,10 +134,10 @@ static const recipe *recipe_of(const file_model *m) {
     for (i = 0; i < m->n_tensors; i++) {
         uint64_t n = 0;
         for (k = 0; k < m->n_tensors; k++)
-            if (m->tensors[k].type == m->tensors[i].type) n += m->tensors[k].dims[0] * m->tensors[k].rows;
+            if (m->tensors[k].natural == m->tensors[i].natural) n += m->tensors[k].dims[0] * m->tensors[k].rows;
         if (n <= most) continue;
         most = n;
-        best = m->tensors[i].type;
+        best = m->tensors[i].natural;
     }
     return recipe_named(infer_type_name((int32_t)best));
 }

@@ -63,6 +63,12 @@ void gguf_u32(gguf_out *g, const char *key, uint32_t x) {
     meta_number(g, x, 4);
 }
 
+void gguf_i32(gguf_out *g, const char *key, int32_t x) {
+    unsigned char p[4];
+    gguf_store(p, (uint32_t)x, 4);
+    gguf_raw(g, key, GGUF_I32, p, 4);
+}
+
 void gguf_f32(gguf_out *g, const char *key, double x) {
     meta_key(g, key, GGUF_F32);
     meta_number(g, float_bits(x), 4);

@@ -26,6 +26,7 @@ void gguf_store(unsigned char *p, uint64_t x, int n);
 uint64_t gguf_load(const unsigned char *p, int n); /* and back */
 
 void gguf_u32(gguf_out *g, const char *key, uint32_t x);
+void gguf_i32(gguf_out *g, const char *key, int32_t x);
 void gguf_f32(gguf_out *g, const char *key, double x);
 void gguf_bool(gguf_out *g, const char *key, int x);
 void gguf_string(gguf_out *g, const char *key, const char *s);
