@@ -127,6 +127,9 @@ static int fill(checkpoint *c) {
 
 int checkpoint_open(file_model *m, const char *command, const char *folder, int natural) {
     checkpoint *c = cli_alloc(command, 1, sizeof *c);
+    m->command = command;
+    m->path = folder;
+    m->n_parts = 1;
     if (c == NULL) return 0;
     memset(c, 0, sizeof *c);
     c->command = command;

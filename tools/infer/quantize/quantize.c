@@ -14,7 +14,7 @@ typedef struct job {
     size_t n_keys;
     file_tensor *tensors; /* as the new file has them */
     uint64_t alignment;
-    int threads, json, error, again; /* error: measured for each tensor; again: types with blocks may be encoded again */
+    int threads, json, error, again, checked; /* checked: the library must compute it. error: measured for each tensor; again: types with blocks may be encoded again */
     cli_list types, keep;
     const char *output, *embedding, *target;
     double *errors;
@@ -223,6 +223,21 @@ static int convert_one(job *j, converting *c, size_t i) {
     return status;
 }
 
+/* Does the library compute what was written? A tensor may be missing in a checkpoint. */
+static int check_model(const job *j, const char *path) {
+    infer_model *model = NULL;
+    infer_model_params params;
+    infer_model_info info;
+    infer_error err;
+    int ok;
+    memset(&params, 0, sizeof params);
+    if (infer_model_open(&model, path, &params, &err) != INFER_OK) return cli_fail(j->command, "%s: what it gives is no model: %s", j->in.path, err.message) == CLI_DONE;
+    ok = infer_model_get_info(model, &info) == INFER_OK && info.computes;
+    if (!ok) cli_fail(j->command, "%s: what it gives is no complete model: %s", j->in.path, infer_model_why_not(model));
+    infer_model_close(model);
+    return ok;
+}
+
 static int write_model(job *j, converting *c, const char *path) {
     out_progress p = {0};
     out_file o;
@@ -244,7 +259,7 @@ static int write_model(job *j, converting *c, const char *path) {
             } else status = out_copy(&o, &j->in, &j->in.tensors[i], &p);
         }
         cli_progress_end(&p.bar);
-        if (status == CLI_DONE && (!out_close(&o) || !out_rename(&o))) status = CLI_FAILED;
+        if (status == CLI_DONE && (!out_close(&o) || (j->checked && !check_model(j, o.part)) || !out_rename(&o))) status = CLI_FAILED;
     }
     out_free(&o, status == CLI_DONE);
     return status;
@@ -382,7 +397,7 @@ int cmd_convert(int argc, char **argv) {
     cli_common common;
     memset(&j, 0, sizeof j);
     j.command = "convert";
-    j.again = 1;
+    j.again = j.checked = 1;
     if (cli_parse(&spec, argc, argv, &common, args, &status)) {
         j.json = common.json;
         j.threads = threads ? (int)threads : platform_cores();
