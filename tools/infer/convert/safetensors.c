@@ -31,7 +31,8 @@ static int whole(const infer_json *v, uint64_t *out) {
     return 1;
 }
 
-static int read_tensor(st_files *s, int file, const char *name, const infer_json *v, uint64_t start, uint64_t size) {
+/* *end: of the data of all tensors so far. */
+static int read_tensor(st_files *s, int file, const char *name, const infer_json *v, uint64_t start, uint64_t size, uint64_t *end) {
     const infer_json *dtype = infer_json_get(v, "dtype"), *shape = infer_json_get(v, "shape"), *ends = infer_json_get(v, "data_offsets");
     const char *type = dtype ? infer_json_string(dtype, NULL) : NULL;
     st_tensor t, *grown;
@@ -57,6 +58,7 @@ static int read_tensor(st_files *s, int file, const char *name, const infer_json
     bytes = t.n * (uint64_t)st_type_bytes[t.type];
     if (to < from || to - from != bytes) return bad(s, file, name, "its data_offsets do not fit its shape");
     if (to > size - start) return bad(s, file, name, "its data goes past the end of the file: is the file complete?");
+    if (to > *end) *end = to;
     t.file = file;
     t.offset = start + from;
     grown = (s->n & (s->n - 1)) == 0 ? cli_grow(s->command, s->tensors, s->n ? 2 * s->n : 1, sizeof *grown) : s->tensors;
@@ -71,7 +73,7 @@ static int read_tensor(st_files *s, int file, const char *name, const infer_json
 
 static int read_header(st_files *s, int file) {
     unsigned char length[8];
-    uint64_t size, n = 0;
+    uint64_t size, n = 0, end = 0;
     infer_json *header = NULL;
     infer_error err;
     char *text;
@@ -90,8 +92,9 @@ static int read_header(st_files *s, int file) {
         const char *name = infer_json_name(header, i, &name_n);
         if (strcmp(name, "__metadata__") == 0) continue;
         if (strlen(name) != name_n) ok = bad(s, file, NULL, "a name with a zero byte");
-        else ok = read_tensor(s, file, name, infer_json_at(header, i), 8 + n, size);
+        else ok = read_tensor(s, file, name, infer_json_at(header, i), 8 + n, size, &end);
     }
+    if (ok && end != size - 8 - n) ok = bad(s, file, NULL, "the header does not account for all bytes of the file");
     infer_json_free(header);
     free(text);
     return ok;
