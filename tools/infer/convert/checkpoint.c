@@ -112,8 +112,9 @@ static int fill(checkpoint *c) {
     if (c->config == NULL) return 0;
     sizes(c);
     c->family = family_of(c);
-    if (c->family == NULL || !check_sizes(c) || !st_open(&c->st, c->command, c->folder, "model")) return 0;
+    if (c->family == NULL || !check_sizes(c)) return 0;
     c->arch = c->family->arch;
+    if (!check_config(c) || !st_open(&c->st, c->command, c->folder, "model")) return 0;
     if (c->family->flags & NEXT_BLOCKS) c->n_next = count_next(c);
     gguf_string(&c->keys, "general.architecture", c->arch);
     gguf_string(&c->keys, "general.type", "model");
@@ -122,7 +123,7 @@ static int fill(checkpoint *c) {
     for (i = 0; i < c->m->n_tensors; i++)
         if (strcmp(c->m->tensors[i].name, "token_embd.weight") == 0) rows = c->m->tensors[i].dims[1];
     if (rows == 0) return cli_fail(c->command, "%s: there are no embeddings of tokens", c->folder) == CLI_DONE;
-    return hf_tokenizer(c->command, c->folder, c->config, rows, NULL, &c->keys) && take_keys(c);
+    return hf_tokenizer(c->command, c->folder, c->config, rows, NULL, &c->keys) && take_keys(c) && check_made(c);
 }
 
 int checkpoint_open(file_model *m, const char *command, const char *folder, int natural) {

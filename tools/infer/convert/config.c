@@ -78,7 +78,27 @@ const infer_json *cfg_rope(const checkpoint *c, const char *kind, const char *na
     return v ? v : first_of(all, name);
 }
 
+int cfg_is_word(const char *words, const char *word) {
+    const size_t n = strlen(word);
+    while (*words) {
+        const size_t k = strcspn(words, "|");
+        if (k == n && memcmp(words, word, n) == 0) return 1;
+        words += k + (words[k] == '|');
+    }
+    return 0;
+}
+
 const char *cfg_layer_type(const checkpoint *c, uint64_t layer) {
-    const infer_json *types = cfg(c, CFG_LAYER_TYPES);
-    return infer_json_kind(types) == INFER_JSON_ARRAY ? infer_json_string(infer_json_at(types, (size_t)layer), NULL) : NULL;
+    const infer_json *types = cfg(c, CFG_LAYER_TYPES), *which = cfg(c, "full_attn_idxs|attn_layer_indices");
+    size_t i;
+    if (infer_json_kind(types) == INFER_JSON_ARRAY) return infer_json_string(infer_json_at(types, (size_t)layer), NULL);
+    if (infer_json_kind(which) != INFER_JSON_ARRAY) return NULL;
+    for (i = 0; i < infer_json_count(which); i++)
+        if (infer_json_int(infer_json_at(which, i)) == (int64_t)layer) return "full_attention";
+    return "linear_attention";
+}
+
+int cfg_is_type(const checkpoint *c, uint64_t layer, const char *types) {
+    const char *its = cfg_layer_type(c, layer);
+    return its && cfg_is_word(types, its);
 }

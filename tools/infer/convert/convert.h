@@ -82,9 +82,18 @@ const infer_json *cfg_rope(const checkpoint *c, const char *kind, const char *na
 int cfg_says(const infer_json *v, const char *text); /* is it this string? */
 /* How many values of a head are rotated, of `all`. share: what is if the config does not say. */
 uint64_t cfg_rotated(const checkpoint *c, uint64_t all, double share);
-/* Element `layer` of layer_types, NULL = there is none. */
+/* Element `layer` of layer_types, or what a list of the layers with attention says; NULL = there is none. */
 const char *cfg_layer_type(const checkpoint *c, uint64_t layer);
+/* Is the layer's type one of these words, which | separates? */
+int cfg_is_type(const checkpoint *c, uint64_t layer, const char *types);
+int cfg_is_word(const char *words, const char *word);
 infer_json *cfg_file(const char *command, const char *folder, const char *name, int needed); /* to be freed; NULL */
+
+/* ---- checks.c ------------------------------------------------------------------------------- */
+
+/* Refuse what the architecture cannot compute, before and after keys and tensors are made. */
+int check_config(const checkpoint *c);
+int check_made(const checkpoint *c);
 
 /* ---- keys.c --------------------------------------------------------------------------------- */
 

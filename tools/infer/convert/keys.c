@@ -44,10 +44,7 @@ int key_layers_of(checkpoint *c, const char *key, const char *type) {
     int *flags = cli_alloc(c->command, (size_t)c->n_layers + 1, sizeof *flags);
     uint64_t i;
     if (flags == NULL) return 0;
-    for (i = 0; i < c->n_layers; i++) {
-        const char *its = cfg_layer_type(c, i);
-        flags[i] = its && strcmp(its, type) == 0;
-    }
+    for (i = 0; i < c->n_layers; i++) flags[i] = cfg_is_type(c, i, type);
     key_bools(c, key, flags, c->n_layers);
     free(flags);
     return 1;

@@ -11,7 +11,7 @@ static int keys_qwen3_vl(checkpoint *c) {
 }
 
 /* Every fourth layer has no rotation; no file can say otherwise. */
-static int keys_smollm3(checkpoint *c) {
+int keys_fourths(checkpoint *c) {
     const infer_json *list = cfg(c, "no_rope_layers");
     size_t i;
     for (i = 0; i < infer_json_count(list); i++)
@@ -222,7 +222,7 @@ const family DENSE_FAMILIES[] = {
     {.classes = "LlamaForCausalLM|LLaMAForCausalLM|MistralForCausalLM|MixtralForCausalLM|LlamaModel", .arch = "llama",
      .flags = ROTARY_PAIRS, .keys = LLAMA, .own_rest = rest_llama3},
     {.classes = "ArceeForCausalLM", .arch = "arcee", .flags = ROTARY_PAIRS, .keys = LLAMA, .own_rest = rest_llama3},
-    {.classes = "SmolLM3ForCausalLM", .arch = "smollm3", .flags = ROTARY_PAIRS, .keys = LLAMA, .own_keys = keys_smollm3,
+    {.classes = "SmolLM3ForCausalLM", .arch = "smollm3", .flags = ROTARY_PAIRS, .keys = LLAMA, .own_keys = keys_fourths,
      .own_rest = rest_llama3},
     {.classes = "Qwen2ForCausalLM|Qwen2Model", .arch = "qwen2", .own_keys = keys_pooling},
     {.classes = "Qwen3ForCausalLM|Qwen3Model", .arch = "qwen3", .own_keys = keys_pooling},

@@ -25,7 +25,9 @@ static int keys_deepseek2(checkpoint *c) {
         {NULL, 0, NULL, 0},
     };
     const uint64_t rank = cfg_int(c, "kv_lora_rank", 512), rotated = cfg_int(c, "qk_rope_head_dim", 0), nope = cfg_int(c, "qk_nope_head_dim", 0);
-    const infer_json *all = cfg_rope(c, "full_attention", "mscale_all_dim");
+    const infer_json *all = cfg_rope(c, "full_attention", "mscale_all_dim"), *one = cfg_rope(c, "full_attention", "mscale");
+    if (all && infer_json_number(one) != infer_json_number(all) && one)
+        return cli_fail(c->command, "%s/config.json: mscale and mscale_all_dim that differ are not supported", c->folder) == CLI_DONE;
     key_int(c, "attention.head_count_kv", 1);
     key_int(c, "attention.kv_lora_rank", rank);
     key_int(c, "attention.key_length", rank + rotated);
@@ -56,6 +58,15 @@ static int tensor_deepseek2(checkpoint *c, st_tensor *t, int64_t layer, const ch
 }
 
 /* ---- GLM 4.5 -------------------------------------------------------------------------------------- */
+
+/* Weights of experts: divided by their sum or not. No key says it where it is what engines take. */
+static int weights_norm(checkpoint *c, int usual) {
+    const int norm = cfg_true(c, "norm_topk_prob", usual);
+    if (norm != usual) key_bool(c, "expert_weights_norm", norm);
+    return 1;
+}
+int keys_weights_normed(checkpoint *c) { return weights_norm(c, 1); }
+static int keys_weights_raw(checkpoint *c) { return weights_norm(c, 0); }
 
 static int keys_experts(checkpoint *c) { return keys_rows(c, EXPERTS); }
 static int keys_glm4moe(checkpoint *c) {
@@ -182,7 +193,9 @@ static int keys_llama4(checkpoint *c) {
         {"feed_forward_length", KEY_INT, "intermediate_size_mlp", NO_DEFAULT},
         {NULL, 0, NULL, 0},
     };
-    return keys_rows(c, ROWS);
+    if (cfg_true(c, "use_qk_norm", 1) != (cfg_int(c, CFG_EXPERTS, 0) != 128))
+        return cli_fail(c->command, "%s/config.json: use_qk_norm must be true unless there are 128 experts: no key can say it", c->folder) == CLI_DONE;
+    return keys_fourths(c) && keys_rows(c, ROWS);
 }
 
 /* Experts are stored as [inputs][outputs], gate and up side by side. */
@@ -215,6 +228,7 @@ static const key_row MINIMAX_M2[] = {
     {"rope.dimension_count", KEY_INT, "rotary_dim", NO_DEFAULT},
     END_KEYS,
 };
+static const key_row OLMOE[] = {{"attention.clamp_kqv", KEY_FLOAT, "clip_qkv", NO_DEFAULT}, END_KEYS};
 static const key_row GLM4MOE[] = {ROTARY(0.5), END_KEYS};
 static const key_row SOLAR[] = {ROTARY(1), END_KEYS};
 static const key_row WEIGHTS_NORM[] = {{"expert_weights_norm", KEY_BOOL, "norm_topk_prob", NO_DEFAULT}, END_KEYS};
@@ -237,15 +251,15 @@ static const name_row DBRX_NAMES[] = {
 };
 
 const family EXPERTS_FAMILIES[] = {
-    {.classes = "Qwen2MoeForCausalLM", .arch = "qwen2moe", .keys = QWEN_MOE},
-    {.classes = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .keys = QWEN_MOE},
+    {.classes = "Qwen2MoeForCausalLM", .arch = "qwen2moe", .keys = QWEN_MOE, .own_keys = keys_weights_raw},
+    {.classes = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .keys = QWEN_MOE, .own_keys = keys_weights_normed},
     {.classes = "GptOssForCausalLM", .arch = "gpt-oss", .keys = GPT_OSS, .names = AFTER, .own_tensor = tensor_gpt_oss},
     {.classes = "DeepseekV3ForCausalLM|Glm4MoeLiteForCausalLM", .arch = "deepseek2", .flags = ROUTES_SIGMOID,
      .own_keys = keys_deepseek2, .own_tensor = tensor_deepseek2},
     {.classes = "DeepseekV2ForCausalLM", .arch = "deepseek2", .own_keys = keys_deepseek2,
      .own_tensor = tensor_deepseek2},
     {.classes = "Glm4MoeForCausalLM", .arch = "glm4moe", .flags = NEXT_BLOCKS | ROUTES_SIGMOID, .keys = GLM4MOE, .names = AFTER, .own_keys = keys_glm4moe},
-    {.classes = "OlmoeForCausalLM", .arch = "olmoe"},
+    {.classes = "OlmoeForCausalLM", .arch = "olmoe", .keys = OLMOE, .own_keys = keys_weights_raw},
     {.classes = "Llama4ForCausalLM|Llama4ForConditionalGeneration", .arch = "llama4", .keys = LLAMA, .names = FEED_FORWARD,
      .own_keys = keys_llama4, .own_tensor = tensor_llama4, .own_rest = rest_llama3},
     {.classes = "MiniMaxM2ForCausalLM", .arch = "minimax-m2", .keys = MINIMAX_M2},

@@ -43,17 +43,6 @@ int experts_below(checkpoint *c, st_tensor *t, int64_t layer, const char *what, 
 
 static const family *const ALL[] = {DENSE_FAMILIES, EXPERTS_FAMILIES, GRANITE_FAMILIES, GEMMA_FAMILIES, LINEAR_FAMILIES, OLDER_FAMILIES, ENCODERS_FAMILIES};
 
-/* Is it one of the words, which | separates? */
-static int is_word(const char *words, const char *name) {
-    const size_t n = strlen(name);
-    while (*words) {
-        const size_t k = strcspn(words, "|");
-        if (k == n && memcmp(words, name, n) == 0) return 1;
-        words += k + (words[k] == '|');
-    }
-    return 0;
-}
-
 const family *family_of(checkpoint *c) {
     const infer_json *list = cfg(c, "architectures");
     const char *name = infer_json_string(infer_json_at(list, 0), NULL);
@@ -65,7 +54,7 @@ const family *family_of(checkpoint *c) {
     }
     for (i = 0; i < sizeof ALL / sizeof ALL[0]; i++)
         for (f = ALL[i]; f->classes; f++)
-            if (is_word(f->classes, name) && (f->fits == NULL || f->fits(c))) return f;
+            if (cfg_is_word(f->classes, name) && (f->fits == NULL || f->fits(c))) return f;
     cli_fail(c->command, "%s/config.json: models of the class %.80s cannot be converted", c->folder, name);
     return NULL;
 }

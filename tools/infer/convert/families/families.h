@@ -23,11 +23,14 @@ int experts_below(checkpoint *c, st_tensor *t, int64_t layer, const char *what, 
 
 /* ---- dense.c ---- */
 int keys_windows(checkpoint *c); /* which layers have a sliding window, from layer_types */
+int keys_fourths(checkpoint *c); /* refuses other layers without rotation than each fourth */
 int rest_llama3(checkpoint *c);  /* factors of frequencies, where the config asks for them */
 
+/* ---- experts.c ---- */
+int keys_weights_normed(checkpoint *c); /* norm_topk_prob, where it is false */
+
 /* ---- linear.c ---- */
-int keys_granite_hybrid(checkpoint *c);
-int keys_bamba(checkpoint *c);
+int keys_hybrid(checkpoint *c, int rotates);
 int tensor_mamba2(checkpoint *c, st_tensor *t, int64_t layer, const char *rest);
 
 /* ---- encoders.c ---- */

@@ -21,6 +21,16 @@ static double normal_quantile(double p) {
     return x;
 }
 
+/* Gemma 2 and 3: scores are divided by the root of query_pre_attn_scalar. No key says it where it is what engines take: the width of a head,
+ * or, in the 27B's 46 and 62 layers, all heads' share of the model's width. */
+static int keys_gemma2(checkpoint *c) {
+    const double scalar = cfg_number(c, "query_pre_attn_scalar", 256), usual = c->n_layers == 46 || c->n_layers == 62 ? (double)(c->n_embd / (c->n_head ? c->n_head : 1)) : (double)cfg_int(c, "head_dim", 256);
+    if (!(scalar > 0)) return cli_fail(c->command, "%s/config.json: query_pre_attn_scalar is %g", c->folder, scalar) == CLI_DONE;
+    if (scalar != usual) key_float(c, "attention.scale", 1 / sqrt(scalar));
+    return 1;
+}
+static int keys_gemma_embedding(checkpoint *c) { return keys_gemma2(c) && keys_pooling(c); }
+
 static int keys_gemma3n(checkpoint *c) {
     static const key_row ROWS[] = {
         {"altup.active_idx", KEY_INT, "altup_active_idx", NO_DEFAULT},
@@ -94,9 +104,9 @@ static uint64_t of_full_layers(const checkpoint *c, const char *named, const cha
     const uint64_t x = cfg_int(c, named, 0);
     size_t i;
     for (i = 0; x == 0 && i < infer_json_count(each); i++) {
-        const char *type = cfg_layer_type(c, (uint64_t)atol(infer_json_name(each, i, NULL)));
+        const uint64_t layer = (uint64_t)atol(infer_json_name(each, i, NULL));
         const infer_json *v = infer_json_get(infer_json_at(each, i), member);
-        if (type && strcmp(type, "full_attention") == 0 && infer_json_kind(v) == INFER_JSON_INT && infer_json_int(v) > 0) return (uint64_t)infer_json_int(v);
+        if (cfg_is_type(c, layer, "full_attention") && infer_json_kind(v) == INFER_JSON_INT && infer_json_int(v) > 0) return (uint64_t)infer_json_int(v);
     }
     return x;
 }
@@ -126,7 +136,7 @@ static int keys_gemma4(checkpoint *c) {
             key_ints(c, "feed_forward_length", list, c->n_layers);
         }
         if (kv) {
-            for (i = 0; i < c->n_layers; i++) list[i] = cfg_layer_type(c, i) && strcmp(cfg_layer_type(c, i), "full_attention") == 0 ? kv : c->n_head_kv;
+            for (i = 0; i < c->n_layers; i++) list[i] = cfg_is_type(c, i, "full_attention") ? kv : c->n_head_kv;
             key_ints(c, "attention.head_count_kv", list, c->n_layers);
         }
         ok = keys_rows(c, ROWS) && key_layers_of(c, "attention.sliding_window_pattern", "sliding_attention");
@@ -200,11 +210,11 @@ static const name_row GEMMA4[] = {
 
 const family GEMMA_FAMILIES[] = {
     {.classes = "GemmaForCausalLM", .arch = "gemma", .flags = NORMS_PLUS_1},
-    {.classes = "Gemma2ForCausalLM", .arch = "gemma2", .flags = NORMS_PLUS_1, .keys = GEMMA2, .names = AFTER},
+    {.classes = "Gemma2ForCausalLM", .arch = "gemma2", .flags = NORMS_PLUS_1, .keys = GEMMA2, .names = AFTER, .own_keys = keys_gemma2},
     {.classes = "Gemma3ForCausalLM|Gemma3ForConditionalGeneration", .arch = "gemma3", .flags = NORMS_PLUS_1, .keys = GEMMA3,
      .names = AFTER},
     {.classes = "Gemma3TextModel", .arch = "gemma-embedding", .flags = NORMS_PLUS_1, .keys = GEMMA3, .names = AFTER,
-     .own_keys = keys_pooling},
+     .own_keys = keys_gemma_embedding},
     {.classes = "Gemma3nForCausalLM|Gemma3nForConditionalGeneration", .arch = "gemma3n", .keys = GEMMA3, .names = GEMMA4,
      .own_keys = keys_gemma3n, .own_tensor = tensor_gemma3n, .own_rest = rest_gemma3n},
     {.classes = "Gemma4ForCausalLM|Gemma4ForConditionalGeneration", .arch = "gemma4", .keys = GEMMA3, .names = GEMMA4,

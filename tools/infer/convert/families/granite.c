@@ -2,12 +2,11 @@
 #include "families.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const key_row GRANITE[] = {
     ROTARY(1),
     {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
-    {"attention.scale", KEY_FLOAT, "attention_multiplier", NO_DEFAULT},
+    {"attention.scale", KEY_FLOAT, "attention_multiplier", 1},
     {"embedding_scale", KEY_FLOAT, "embedding_multiplier", NO_DEFAULT},
     {"residual_scale", KEY_FLOAT, "residual_multiplier", NO_DEFAULT},
     {"logit_scale", KEY_FLOAT, "logits_scaling", NO_DEFAULT},
@@ -42,13 +41,14 @@ static const name_row GRANITE_DENSE[] = {
 static int has_experts(checkpoint *c) { return cfg_int(c, "num_local_experts|num_experts", 0) > 0; }
 static int has_mamba_layers(checkpoint *c) {
     uint64_t i;
-    for (i = 0; i < c->n_layers; i++) {
-        const char *type = cfg_layer_type(c, i);
-        if (type && strcmp(type, "mamba") == 0) return 1;
-    }
+    for (i = 0; i < c->n_layers; i++)
+        if (cfg_is_type(c, i, "mamba|linear_attention")) return 1;
     return 0;
 }
 static int is_moe_hybrid(checkpoint *c) { return has_experts(c) && has_mamba_layers(c); }
+
+static int keys_granite_hybrid(checkpoint *c) { return keys_hybrid(c, cfg_says(cfg(c, "position_embedding_type"), "rope")); }
+static int keys_bamba(checkpoint *c) { return keys_hybrid(c, 1); }
 
 /* layer_rope_theta: a base for each layer, 0 = no rotation. One for full attention and one for windows is possible. */
 static int keys_granite_swa(checkpoint *c) {
@@ -57,9 +57,8 @@ static int keys_granite_swa(checkpoint *c) {
     int *windows = cli_alloc(c->command, 2 * (size_t)c->n_layers + 1, sizeof *windows), *rotated = windows + c->n_layers, all = 1, ok = windows != NULL;
     uint64_t i;
     for (i = 0; ok && i < c->n_layers; i++) {
-        const char *type = cfg_layer_type(c, i);
         const double base = bases ? infer_json_number(infer_json_at(bases, (size_t)i)) : 1;
-        windows[i] = type ? strcmp(type, "sliding_attention") == 0 : i % 4 != 0;
+        windows[i] = cfg_layer_type(c, i) ? cfg_is_type(c, i, "sliding_attention") : i % 4 != 0;
         rotated[i] = base != 0;
         all = all && rotated[i];
         if (!rotated[i] || bases == NULL) continue;

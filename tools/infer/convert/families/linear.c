@@ -38,11 +38,11 @@ static int keys_qwen_linear(checkpoint *c) {
     if (cfg(c, "layer_types")) {
         flags = cli_alloc(c->command, (size_t)all + 1, sizeof *flags);
         if (flags == NULL) return 0;
-        for (i = 0; i < all; i++) flags[i] = i < c->n_layers && cfg_layer_type(c, i) && strcmp(cfg_layer_type(c, i), "linear_attention") == 0;
+        for (i = 0; i < all; i++) flags[i] = i < c->n_layers && cfg_is_type(c, i, "linear_attention");
         key_bools(c, "attention.recurrent_layers", flags, all);
         free(flags);
     }
-    return keys_rows(c, ROWS);
+    return keys_rows(c, ROWS) && keys_weights_normed(c);
 }
 
 /* Rows of values, d for each head, in turn: head 0 of each group of keys, then head 1, ... (ggml repeats keys so). They begin at value
@@ -214,43 +214,24 @@ int tensor_mamba2(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) 
 
 /* ---- models with some such layers ------------------------------------------------------------------ */
 
-/* An array over layers: x where the layer's type is this one, else 0; is_not: the other way round. */
-static int key_where(checkpoint *c, const char *key, const char *type, int is_not, uint64_t x) {
+static const char ATTENTION[] = "attention|full_attention";
+
+/* An array over layers: x where the layer's type is one of these, else 0. */
+static int key_where(checkpoint *c, const char *key, const char *types, uint64_t x) {
     uint64_t *list = cli_alloc(c->command, (size_t)c->n_layers + 1, sizeof *list), i;
     if (list == NULL) return 0;
-    for (i = 0; i < c->n_layers; i++) {
-        const char *its = cfg_layer_type(c, i);
-        list[i] = (its && strcmp(its, type) == 0) != is_not ? x : 0;
-    }
+    for (i = 0; i < c->n_layers; i++) list[i] = cfg_is_type(c, i, types) ? x : 0;
     key_ints(c, key, list, c->n_layers);
     free(list);
     return 1;
 }
 
-int keys_granite_hybrid(checkpoint *c) {
-    const int rotates = cfg_says(cfg(c, "position_embedding_type"), "rope");
+/* Mamba layers and others with attention, as Granite and Bamba have them. */
+int keys_hybrid(checkpoint *c, int rotates) {
     const uint64_t heads = cfg_int(c, "mamba_n_heads", 0), d = cfg_int(c, "mamba_d_head", 0);
     key_bool(c, "rope.scaling.finetuned", rotates);
     if (!rotates) key_int(c, "context_length", ANY_CONTEXT);
-    return keys_mixer(c, heads && d ? heads * d : mamba2_inner(c), heads) && key_where(c, "attention.head_count_kv", "attention", 0, c->n_head_kv);
-}
-
-/* Bamba: attn_layer_indices says which layers have attention. */
-int keys_bamba(checkpoint *c) {
-    const infer_json *which = cfg(c, "attn_layer_indices");
-    const uint64_t heads = cfg_int(c, "mamba_n_heads", 0), d = cfg_int(c, "mamba_d_head", 0);
-    uint64_t *list = cli_alloc(c->command, (size_t)c->n_layers + 1, sizeof *list);
-    size_t i;
-    if (list == NULL) return 0;
-    memset(list, 0, (size_t)c->n_layers * sizeof *list);
-    for (i = 0; i < infer_json_count(which); i++) {
-        const int64_t layer = infer_json_int(infer_json_at(which, i));
-        if (layer >= 0 && (uint64_t)layer < c->n_layers) list[layer] = c->n_head_kv;
-    }
-    key_ints(c, "attention.head_count_kv", list, c->n_layers);
-    free(list);
-    key_bool(c, "rope.scaling.finetuned", 1);
-    return keys_mixer(c, heads && d ? heads * d : mamba2_inner(c), heads);
+    return keys_mixer(c, heads && d ? heads * d : mamba2_inner(c), heads) && key_where(c, "attention.head_count_kv", ATTENTION, c->n_head_kv);
 }
 
 static int keys_lfm2(checkpoint *c) {
@@ -266,7 +247,7 @@ static int keys_lfm2(checkpoint *c) {
         ff = (ff + multiple - 1) / multiple * multiple;
     }
     key_int(c, "feed_forward_length", ff);
-    return keys_rows(c, ROWS) && key_where(c, "attention.head_count_kv", "conv", 1, c->n_head_kv);
+    return keys_rows(c, ROWS) && key_where(c, "attention.head_count_kv", ATTENTION, c->n_head_kv);
 }
 
 static int keys_jamba(checkpoint *c) {
@@ -280,7 +261,7 @@ static int keys_jamba(checkpoint *c) {
     const uint64_t period = cfg_int(c, "attn_layer_period", 1), offset = cfg_int(c, "attn_layer_offset", 0);
     uint64_t *list, i;
     key_int(c, "ssm.inner_size", cfg_int(c, "mamba_expand", 2) * c->n_embd);
-    if (cfg(c, "layers_block_type")) return keys_rows(c, ROWS) && key_where(c, "attention.head_count_kv", "attention", 0, c->n_head_kv);
+    if (cfg(c, "layers_block_type")) return keys_rows(c, ROWS) && key_where(c, "attention.head_count_kv", ATTENTION, c->n_head_kv);
     list = cli_alloc(c->command, (size_t)c->n_layers + 1, sizeof *list);
     if (list == NULL) return 0;
     for (i = 0; i < c->n_layers; i++) list[i] = period && i % period == offset ? c->n_head_kv : 0;
@@ -347,6 +328,8 @@ static int keys_nemotron_h_moe(checkpoint *c) {
 
 static int keys_falcon_h1(checkpoint *c) {
     const uint64_t inner = mamba2_inner(c), d = cfg_int(c, "mamba_d_head", 64);
+    if (cfg_true(c, "mamba_rms_norm", 0) && cfg_true(c, "mamba_norm_before_gate", 1))
+        return cli_fail(c->command, "%s/config.json: mamba_norm_before_gate is not supported: the gate comes first", c->folder) == CLI_DONE;
     return keys_mixer(c, inner, d ? inner / d : 0);
 }
 

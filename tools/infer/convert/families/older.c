@@ -51,6 +51,8 @@ static int tensor_falcon(checkpoint *c, st_tensor *t, int64_t layer, const char 
     return by_groups(c, t, layer, rest, "self_attention.query_key_value", falcon_groups(c));
 }
 static int keys_falcon(checkpoint *c) {
+    if (!cfg_true(c, "parallel_attn", 1) && !cfg_true(c, "new_decoder_architecture", 0))
+        return cli_fail(c->command, "%s/config.json: parallel_attn must be true", c->folder) == CLI_DONE;
     key_int(c, "attention.head_count_kv", falcon_groups(c));
     key_int(c, "feed_forward_length", cfg_int(c, "ffn_hidden_size", 4 * c->n_embd));
     key_text(c, "tensor_data_layout", "jploski"); /* so llama.cpp calls the order of Q, K and V */

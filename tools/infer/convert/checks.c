@@ -1,0 +1,161 @@
+/* checks.c: what config.json may ask for and a GGUF file of the architecture cannot say. Such a model is refused, by the name in the config. */
+#include "convert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- values --------------------------------------------------------------------------------------- */
+
+/* Of models of these architectures ("!a|b": of all but these) what these names have, or each element of it, is one of these values. */
+static const struct {
+    const char *archs, *names, *fine;
+} ROWS[] = {
+    /* activations: an architecture has one */
+    {"arcee|jais2|nemotron", "hidden_act", "relu2"},
+    {"nemotron_h|nemotron_h_moe", "mlp_hidden_act", "relu2"},
+    {"nemotron_h|nemotron_h_moe", "mamba_hidden_act", "silu|swish"},
+    {"gemma2|gemma3|gemma3n|gemma4|gemma-embedding", "hidden_activation", "gelu_pytorch_tanh|gelu_new"},
+    {"gemma", "hidden_activation|hidden_act", "gelu_pytorch_tanh|gelu_new|gelu"}, /* it says gelu, and means the tanh form */
+    {"gpt2|starcoder|starcoder2|phi2|gptneox", "hidden_act|activation_function", "gelu_new|gelu_pytorch_tanh|gelu_fast|gelu"}, /* docs/architectures.md */
+    {"falcon", "activation|hidden_act", "gelu"},
+    {"bert|jina-bert-v3|nomic-bert-moe", "hidden_act|activation|activation_function", "gelu"},
+    {"nomic-bert", "hidden_act|activation_function", "silu|swiglu"},
+    {"t5|t5encoder", "feed_forward_proj", "relu|gated-gelu"},
+    {"dbrx", "ffn_config.ffn_act_fn.name", "silu"},
+    {"apertus", "hidden_act", "xielu"},
+    {"!arcee|jais2|nemotron|nemotron_h|nemotron_h_moe|gemma|gemma2|gemma3|gemma3n|gemma4|gemma-embedding|gpt2|starcoder|starcoder2|phi2|gptneox|falcon|"
+     "bert|jina-bert-v3|nomic-bert|nomic-bert-moe|t5|t5encoder|dbrx|apertus|bitnet|modern-bert", "hidden_act|hidden_activation", "silu|swish"},
+    {"gpt-oss", "swiglu_limit", "7"},
+    {"gpt-oss", "swiglu_alpha", "1.702"},
+    /* rotation */
+    {"gpt-oss", "rope_parameters.truncate|rope_scaling.truncate", "false"},
+    {"!gpt-oss", "rope_parameters.truncate|rope_scaling.truncate", "true"},
+    {"deepseek2", "rope_interleave", "true"},
+    {"falcon", "alibi", "false"},
+    {"bert", "position_embedding_type", "absolute"},
+    {"command-r|cohere2", "position_embedding_type", "rope_gptj"},
+    {"t5|t5encoder", "relative_attention_max_distance", "128"},
+    /* which positions are seen */
+    {"qwen2|qwen3|qwen2moe|qwen3moe|smollm3", "use_sliding_window", "false"},
+    {"gemma|gemma2|gemma3", "use_bidirectional_attention", "false"},
+    {"gemma4", "use_bidirectional_attention", "false|vision"},
+    {"gemma-embedding", "use_bidirectional_attention", "true"},
+    {"mpt", "attn_config.prefix_lm", "false"},
+    {"llama4", "attention_chunk_size", "8192"},
+    {"bert", "is_decoder", "false"},
+    {"bert|gpt2|starcoder", "add_cross_attention", "false"},
+    /* scores and logits */
+    {"gemma3|gemma3n|gemma4|gemma-embedding", "attn_logit_softcapping", "0"},
+    {"gemma|gemma-embedding", "final_logit_softcapping", "0"},
+    {"gpt2", "scale_attn_by_inverse_layer_idx", "false"},
+    {"gpt2|starcoder", "scale_attn_weights", "true"},
+    {"mpt", "attn_config.softmax_scale", "0"},
+    {"mpt", "logit_scale", "0"},
+    {"llama4", "floor_scale", "8192"},
+    {"llama4", "attn_scale", "0.1"},
+    {"minicpm3", "scale_emb", "12"},
+    {"minicpm3", "scale_depth", "1.4"},
+    {"minicpm3", "dim_model_base", "256"},
+    /* blocks */
+    {"bloom", "apply_residual_connection_post_layernorm", "false"},
+    {"mpt", "attn_config.attn_type", "multihead_attention|grouped_query_attention|multiquery_attention"},
+    {"mpt", "norm_type", "low_precision_layernorm|layernorm"},
+    {"command-r|cohere2", "use_parallel_block", "true"},
+    {"command-r|cohere2", "use_gated_activation", "true"},
+    {"gemma3n", "altup_correct_scale", "true"},
+    {"qwen3next|qwen35|qwen35moe", "attn_output_gate", "true"},
+    {"hunyuan-dense|hunyuan-moe", "use_cla", "false"},
+    {"ernie4_5|ernie4_5-moe", "use_bias", "false"}, /* biases that the engines leave out */
+    {"falcon-h1", "attention_bias", "false"},
+    {"minimax-01", "layernorm_full_attention_beta|full_attn_beta_factor", "1"},
+    {"minimax-01", "layernorm_linear_attention_beta|linear_attn_beta_factor", "1"},
+    {"minimax-01", "layernorm_mlp_beta|mlp_beta_factor", "1"},
+    /* experts */
+    {"lfm2moe|minimax-m2|minimax-01", "norm_topk_prob", "true"},
+    {"lfm2moe", "routed_scaling_factor", "1"},
+    {"dbrx", "ffn_config.moe_normalize_expert_weights", "1"},
+    {"deepseek2", "moe_layer_freq", "1"},
+    {"deepseek2", "topk_method", "noaux_tc|greedy"},
+};
+
+/* A number, a word, true or false: is it one of these? */
+static int is_value(const infer_json *v, const char *list) {
+    const int32_t kind = infer_json_kind(v);
+    const double x = infer_json_number(v);
+    const char *s = kind == INFER_JSON_TRUE ? "true" : kind == INFER_JSON_FALSE ? "false" : kind == INFER_JSON_STRING ? infer_json_string(v, NULL) : NULL;
+    if (s) return cfg_is_word(list, s);
+    if (kind != INFER_JSON_INT && kind != INFER_JSON_FLOAT) return 0;
+    for (;; list += strcspn(list, "|") + 1) {
+        char *end;
+        if (strtod(list, &end) == x && end != list) return 1;
+        if (list[strcspn(list, "|")] == 0) return 0;
+    }
+}
+
+static int is_fine(const infer_json *v, const char *fine) {
+    size_t i;
+    if (infer_json_kind(v) != INFER_JSON_ARRAY) return is_value(v, fine);
+    for (i = 0; i < infer_json_count(v); i++)
+        if (!is_fine(infer_json_at(v, i), fine)) return 0;
+    return 1;
+}
+
+int check_config(const checkpoint *c) {
+    size_t i;
+    for (i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        const char *archs = ROWS[i].archs, *names = ROWS[i].names;
+        const infer_json *v;
+        if (*archs == '!' ? cfg_is_word(archs + 1, c->arch) : !cfg_is_word(archs, c->arch)) continue;
+        v = cfg(c, names);
+        if (v == NULL || is_fine(v, ROWS[i].fine)) continue;
+        return cli_fail(c->command, "%s/config.json: %s must be %s: models of the architecture %s cannot have another one", c->folder, names, ROWS[i].fine, c->arch) == CLI_DONE;
+    }
+    return 1;
+}
+
+/* ---- what must have become of the config ------------------------------------------------------------ */
+
+static int has_tensor(const checkpoint *c, const char *name) {
+    size_t i;
+    for (i = 0; i < c->m->n_tensors; i++)
+        if (strcmp(c->m->tensors[i].name, name) == 0) return 1;
+    return 0;
+}
+
+static int has_key(const checkpoint *c, const char *key) {
+    const size_t n = strlen(c->arch);
+    size_t i;
+    for (i = 0; i < c->m->n_keys; i++) {
+        const char *name = c->m->keys[i].name;
+        if (strncmp(name, c->arch, n) == 0 && name[n] == '.' && strcmp(name + n + 1, key) == 0) return 1;
+    }
+    return 0;
+}
+
+static int has_layers_of(const checkpoint *c, const char *type) {
+    uint64_t i;
+    for (i = 0; i < c->n_layers; i++)
+        if (cfg_is_type(c, i, type)) return 1;
+    return 0;
+}
+
+/* Is it a class with a head? A base model, or an encoder, has none. */
+static int has_head(const checkpoint *c) {
+    const char *name = infer_json_string(infer_json_at(cfg(c, "architectures"), 0), NULL);
+    return name && (strstr(name, "ForCausalLM") || strstr(name, "LMHead") || strstr(name, "ForConditionalGeneration"));
+}
+
+static int refuse(const checkpoint *c, const char *what) {
+    return cli_fail(c->command, "%s/config.json: %s is not supported in models of the architecture %s", c->folder, what, c->arch) == CLI_DONE;
+}
+
+int check_made(const checkpoint *c) {
+    const infer_json *type = cfg_rope(c, "full_attention", "rope_type|type"), *tied = infer_json_get(c->text, "tie_word_embeddings");
+    if (cfg_says(type, "llama3") && !has_tensor(c, "rope_freqs.weight")) return refuse(c, "rotation scaled by llama3");
+    if ((cfg_says(type, "longrope") || cfg_says(type, "su")) && !has_tensor(c, "rope_factors_long.weight")) return refuse(c, "rotation scaled by longrope");
+    if (cfg_rotated(c, 1000, 1) != 1000 && !has_key(c, "rope.dimension_count")) return refuse(c, "partial_rotary_factor");
+    if (has_layers_of(c, "sliding_attention") && !has_key(c, "attention.sliding_window")) return refuse(c, "layer_types with sliding_attention");
+    if (infer_json_kind(tied) == INFER_JSON_FALSE && has_head(c) && !has_tensor(c, "output.weight"))
+        return cli_fail(c->command, "%s: tensor lm_head.weight is missing: config.json says that tie_word_embeddings is false", c->folder) == CLI_DONE;
+    return 1;
+}
