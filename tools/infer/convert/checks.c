@@ -36,12 +36,15 @@ static const struct {
     {"command-r|cohere2", "position_embedding_type", "rope_gptj"},
     {"t5|t5encoder", "relative_attention_max_distance", "128"},
     /* which positions are seen */
-    {"qwen2|qwen3|qwen2moe|qwen3moe|smollm3", "use_sliding_window", "false"},
+    {"qwen2|qwen3|qwen2vl|qwen2moe|qwen3moe|smollm3", "use_sliding_window", "false"},
     {"gemma|gemma2|gemma3", "use_bidirectional_attention", "false"},
     {"gemma4", "use_bidirectional_attention", "false|vision"},
     {"gemma-embedding", "use_bidirectional_attention", "true"},
     {"mpt", "attn_config.prefix_lm", "false"},
     {"llama4", "attention_chunk_size", "8192"},
+    {"gemma3|gemma-embedding", "sliding_window_pattern|_sliding_window_pattern", "6"},
+    {"cohere2", "sliding_window_pattern", "4"},
+    {"afmoe", "global_attn_every_n_layers", "4"},
     {"bert", "is_decoder", "false"},
     {"bert|gpt2|starcoder", "add_cross_attention", "false"},
     /* scores and logits */
@@ -71,8 +74,13 @@ static const struct {
     {"minimax-01", "layernorm_linear_attention_beta|linear_attn_beta_factor", "1"},
     {"minimax-01", "layernorm_mlp_beta|mlp_beta_factor", "1"},
     /* experts */
-    {"lfm2moe|minimax-m2|minimax-01", "norm_topk_prob", "true"},
+    {"lfm2moe|minimax-m2|minimax-01|hunyuan-moe", "norm_topk_prob", "true"},
     {"lfm2moe", "routed_scaling_factor", "1"},
+    {"afmoe", "route_norm", "true"},
+    {"afmoe", "mup_enabled", "true"},
+    {"laguna", "moe_apply_router_weight_on_input", "false"},
+    {"laguna", "moe_router_logit_softcapping", "0"},
+    {"cohere2moe", "shared_expert_combination_strategy", "average"},
     {"dbrx", "ffn_config.moe_normalize_expert_weights", "1"},
     {"deepseek2", "moe_layer_freq", "1"},
     {"deepseek2", "topk_method", "noaux_tc|greedy"},
@@ -122,14 +130,14 @@ static int has_tensor(const checkpoint *c, const char *name) {
     return 0;
 }
 
-static int has_key(const checkpoint *c, const char *key) {
+static const file_key *key_named(const checkpoint *c, const char *key) {
     const size_t n = strlen(c->arch);
     size_t i;
     for (i = 0; i < c->m->n_keys; i++) {
         const char *name = c->m->keys[i].name;
-        if (strncmp(name, c->arch, n) == 0 && name[n] == '.' && strcmp(name + n + 1, key) == 0) return 1;
+        if (strncmp(name, c->arch, n) == 0 && name[n] == '.' && strcmp(name + n + 1, key) == 0) return &c->m->keys[i];
     }
-    return 0;
+    return NULL;
 }
 
 static int has_layers_of(const checkpoint *c, const char *type) {
@@ -150,12 +158,13 @@ static int refuse(const checkpoint *c, const char *what) {
 }
 
 int check_made(const checkpoint *c) {
-    const infer_json *type = cfg_rope(c, "full_attention", "rope_type|type"), *tied = infer_json_get(c->text, "tie_word_embeddings");
+    const infer_json *type = cfg_rope(c, "full_attention", "rope_type|type");
+    const file_key *rotated = key_named(c, "rope.dimension_count");
     if (cfg_says(type, "llama3") && !has_tensor(c, "rope_freqs.weight")) return refuse(c, "rotation scaled by llama3");
     if ((cfg_says(type, "longrope") || cfg_says(type, "su")) && !has_tensor(c, "rope_factors_long.weight")) return refuse(c, "rotation scaled by longrope");
-    if (cfg_rotated(c, 1000, 1) != 1000 && !has_key(c, "rope.dimension_count")) return refuse(c, "partial_rotary_factor");
-    if (has_layers_of(c, "sliding_attention") && !has_key(c, "attention.sliding_window")) return refuse(c, "layer_types with sliding_attention");
-    if (infer_json_kind(tied) == INFER_JSON_FALSE && has_head(c) && !has_tensor(c, "output.weight"))
+    if (cfg_rotated(c, c->head_dim, 1) != c->head_dim && (rotated == NULL || gguf_load(rotated->value, 4) == c->head_dim)) return refuse(c, "partial_rotary_factor");
+    if (has_layers_of(c, "sliding_attention") && key_named(c, "attention.sliding_window") == NULL) return refuse(c, "layer_types with sliding_attention");
+    if (cfg_tied(c) == 0 && has_head(c) && !has_tensor(c, "output.weight"))
         return cli_fail(c->command, "%s: tensor lm_head.weight is missing: config.json says that tie_word_embeddings is false", c->folder) == CLI_DONE;
     return 1;
 }

@@ -102,3 +102,10 @@ int cfg_is_type(const checkpoint *c, uint64_t layer, const char *types) {
     const char *its = cfg_layer_type(c, layer);
     return its && cfg_is_word(types, its);
 }
+
+int cfg_tied(const checkpoint *c) {
+    const infer_json *v = infer_json_get(c->config, "tie_word_embeddings");
+    int32_t kind = infer_json_kind(v);
+    if (kind != INFER_JSON_TRUE && kind != INFER_JSON_FALSE) kind = infer_json_kind(infer_json_get(c->text, "tie_word_embeddings"));
+    return kind == INFER_JSON_TRUE ? 1 : kind == INFER_JSON_FALSE ? 0 : -1;
+}

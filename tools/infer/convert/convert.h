@@ -87,6 +87,8 @@ const char *cfg_layer_type(const checkpoint *c, uint64_t layer);
 /* Is the layer's type one of these words, which | separates? */
 int cfg_is_type(const checkpoint *c, uint64_t layer, const char *types);
 int cfg_is_word(const char *words, const char *word);
+/* Is the head the embedding? -1 = it does not say. Of a model with several parts the outer config says it, if any. */
+int cfg_tied(const checkpoint *c);
 infer_json *cfg_file(const char *command, const char *folder, const char *name, int needed); /* to be freed; NULL */
 
 /* ---- checks.c ------------------------------------------------------------------------------- */
@@ -97,9 +99,9 @@ int check_made(const checkpoint *c);
 
 /* ---- keys.c --------------------------------------------------------------------------------- */
 
-enum { KEY_INT, KEY_FLOAT, KEY_BOOL, KEY_TEXT, KEY_IS_INT, KEY_IS_FLOAT, KEY_IS_TEXT, KEY_ROTARY, KEY_DROP };
+enum { KEY_INT, KEY_FLOAT, KEY_BOOL, KEY_TEXT, KEY_IS_INT, KEY_IS_FLOAT, KEY_IS_BOOL, KEY_IS_TEXT, KEY_ROTARY, KEY_HEAD, KEY_DROP };
 /* ARCH.key from the config (`from` as in cfg), `is` where it has none and `is` is not NO_DEFAULT. KEY_IS_*: `is` itself, or the text
- * `from`. KEY_ROTARY: cfg_rotated of a head. KEY_DROP: no such key, whatever was written before. */
+ * `from`. KEY_ROTARY: cfg_rotated of a head. KEY_HEAD: all of it. KEY_DROP: no such key, whatever was written before. */
 typedef struct key_row {
     const char *key;
     int kind;
@@ -161,7 +163,8 @@ enum {
     ENCODER = 4,       /* no causal mask */
     NEXT_BLOCKS = 8,   /* layers after the others that predict further tokens are kept */
     V_TILED = 16,      /* heads of values are stored for each head of keys one after the other, but read in turn */
-    ROUTES_SIGMOID = 32 /* scores of experts are sigmoids where the config does not say */
+    ROUTES_SIGMOID = 32, /* scores of experts are sigmoids where the config does not say */
+    ROTARY_PARTLY = 64   /* with ROTARY_PAIRS: half of each head, unless the config says another share */
 };
 struct family {
     const char *classes; /* of config.json's "architectures", separated by | */

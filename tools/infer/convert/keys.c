@@ -78,7 +78,9 @@ static int key_of_row(checkpoint *c, const key_row *r) {
         break;
     case KEY_IS_INT: key_int(c, r->key, (uint64_t)r->is); break;
     case KEY_IS_FLOAT: key_float(c, r->key, r->is); break;
+    case KEY_IS_BOOL: key_bool(c, r->key, r->is != 0); break;
     case KEY_IS_TEXT: key_text(c, r->key, r->from); break;
+    case KEY_HEAD: key_int(c, r->key, c->head_dim); break;
     case KEY_ROTARY: key_int(c, r->key, cfg_rotated(c, c->head_dim, r->is)); break;
     default: gguf_raw(&c->keys, full(c, r->key, name), GGUF_N_TYPES, "", 0); break;
     }
@@ -162,6 +164,22 @@ static int rotation(checkpoint *c) {
     return 1;
 }
 
+/* Layers with windows, where they are not those that engines take for models of the architecture: each `every`-th has none, or the first of
+ * `every`. Other architectures' families always write it. */
+static int windows(checkpoint *c) {
+    static const struct {
+        const char *arch;
+        uint64_t every, first;
+    } ROWS[] = {{"gemma2", 2, 0}, {"gemma3", 6, 0}, {"gemma-embedding", 6, 0}, {"gpt-oss", 2, 0}, {"cohere2", 4, 0}, {"afmoe", 4, 0}, {"laguna", 4, 1}};
+    uint64_t k;
+    size_t i;
+    for (i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++)
+        for (k = 0; strcmp(ROWS[i].arch, c->arch) == 0 && cfg_layer_type(c, 0) && k < c->n_layers; k++)
+            if (cfg_is_type(c, k, "full_attention") != (k % ROWS[i].every == (ROWS[i].first ? 0 : ROWS[i].every - 1)))
+                return key_layers_of(c, "attention.sliding_window_pattern", "sliding_attention");
+    return 1;
+}
+
 int keys_common(checkpoint *c) {
     const infer_json *ff = cfg(c, "prefix_dense_intermediate_size|dense_intermediate_size|intermediate_size|n_inner|hidden_dim|d_ff");
     key_int(c, "block_count", c->n_layers + c->n_next);
@@ -177,5 +195,5 @@ int keys_common(checkpoint *c) {
     if (c->n_head) key_int(c, "attention.head_count", c->n_head);
     if (infer_json_kind(cfg(c, CFG_HEADS_KV)) == INFER_JSON_INT) key_int(c, "attention.head_count_kv", c->n_head_kv);
     if (c->family->flags & ENCODER || cfg_true(c, "is_causal", 1) == 0) key_bool(c, "attention.causal", 0);
-    return keys_rows(c, COMMON) && routing(c) && rotation(c);
+    return keys_rows(c, COMMON) && routing(c) && rotation(c) && windows(c);
 }

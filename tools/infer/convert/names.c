@@ -163,7 +163,7 @@ static const name_row *row_for(const name_row *rows, int outside, const char *re
 /* Q and K of heads whose halves are rotated, for an architecture that rotates pairs: rows 0, n/2, 1, n/2 + 1, ... of the n rotated ones of
  * each head. */
 static int rotary(checkpoint *c, const char *name, st_tensor *t, uint64_t heads) {
-    const uint64_t rows = t->dims[0], cols = t->n_dims > 1 ? t->dims[1] : 1, d = heads ? rows / heads : 0, n = cfg_rotated(c, d, 1);
+    const uint64_t rows = t->dims[0], cols = t->n_dims > 1 ? t->dims[1] : 1, d = heads ? rows / heads : 0, n = c->family->flags & ROTARY_PARTLY ? cfg_rotated(c, d, 0.5) : d;
     const uint64_t dims[2] = {t->n_dims > 1 ? cols : rows, rows};
     uint64_t i;
     made *m;
@@ -321,7 +321,7 @@ int name_by_rows(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const name_row *r = row_for(f->names, layer < 0, rest, &end, &number);
     if (r == NULL) r = row_for(layer >= 0 ? IN_LAYERS : OUTSIDE, -1, rest, &end, &number);
     if (r == NULL) return cli_fail(c->command, "tensor %s is not known in a model of this kind (%s)", t->name, f->arch) == CLI_DONE;
-    if (strcmp(r->to, "output") == 0 && cfg_true(c, "tie_word_embeddings", 0)) return 1;
+    if (strcmp(r->to, "output") == 0 && cfg_tied(c) == 1) return 1;
     return by_row(c, t, r, layer, end, number);
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int keys_qwen3_vl(checkpoint *c) {
+int keys_qwen3_vl(checkpoint *c) {
     key_int(c, "n_deepstack_layers", infer_json_count(cfg(c, "vision_config.deepstack_visual_indexes")));
     return 1;
 }
@@ -60,7 +60,7 @@ static int factors(checkpoint *c, const char *name, const infer_json *list, uint
 }
 
 /* Hunyuan stretches the base by a fixed alpha; the context it gets by that is not in the config (the published models': 256 K). */
-static int keys_hunyuan(checkpoint *c) {
+int keys_hunyuan(checkpoint *c) {
     const infer_json *type = cfg_rope(c, "full_attention", "rope_type|type"), *alpha = cfg_rope(c, "full_attention", "alpha"), *base = cfg_rope(c, "full_attention", "rope_theta");
     const double d = (double)c->head_dim, a = infer_json_number(alpha), theta = base ? infer_json_number(base) : cfg_number(c, "rope_theta", 10000);
     if (!cfg_says(type, "dynamic") || alpha == NULL) return 1;
@@ -102,7 +102,7 @@ static uint64_t phi3_rotated(const checkpoint *c) {
 }
 
 /* LongRoPE (arXiv:2402.13753): a factor for each frequency, and one for attention by how much longer the context is. */
-static int rest_longrope(checkpoint *c) {
+int rest_longrope(checkpoint *c) {
     const infer_json *longs = cfg_rope(c, "full_attention", "long_factor"), *shorts = cfg_rope(c, "full_attention", "short_factor");
     const double original = (double)cfg_int(c, "rope_parameters.original_max_position_embeddings|original_max_position_embeddings", 0);
     const double scale = (double)cfg_int(c, "max_position_embeddings", 0) / original;
@@ -113,7 +113,7 @@ static int rest_longrope(checkpoint *c) {
     return factors(c, "rope_factors_long.weight", longs, n) && factors(c, "rope_factors_short.weight", shorts, n);
 }
 
-static int keys_phi3(checkpoint *c) {
+int keys_phi3(checkpoint *c) {
     static const key_row ROWS[] = {
         {"rope.scaling.original_context_length", KEY_INT, "rope_parameters.original_max_position_embeddings|original_max_position_embeddings|max_position_embeddings", NO_DEFAULT},
         {"rope.scaling.type", KEY_DROP, NULL, 0}, /* the tensors of factors say it */
@@ -165,7 +165,7 @@ static const key_row COHERE2[] = {
     {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
     {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
     {"rope.scaling.type", KEY_IS_TEXT, "none", 0},
-    ROTARY(1),
+    ROTARY_ALL,
     END_KEYS,
 };
 static const key_row OLMO[] = {
@@ -193,7 +193,7 @@ static const name_row APERTUS[] = {
     {"feedforward_layernorm", "ffn_norm", NAME_COPY},
     END_NAMES,
 };
-static const key_row JAIS2[] = {ROTARY(1), END_KEYS};
+static const key_row JAIS2[] = {ROTARY_ALL, END_KEYS};
 static const key_row BITNET[] = {
     {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
     {"rope.scaling.type", KEY_IS_TEXT, "linear", 0},
@@ -226,6 +226,7 @@ const family DENSE_FAMILIES[] = {
      .own_rest = rest_llama3},
     {.classes = "Qwen2ForCausalLM|Qwen2Model", .arch = "qwen2", .own_keys = keys_pooling},
     {.classes = "Qwen3ForCausalLM|Qwen3Model", .arch = "qwen3", .own_keys = keys_pooling},
+    {.classes = "Qwen2VLForConditionalGeneration|Qwen2_5_VLForConditionalGeneration", .arch = "qwen2vl"},
     {.classes = "Qwen3VLForConditionalGeneration", .arch = "qwen3vl", .own_keys = keys_qwen3_vl},
     {.classes = "Phi3ForCausalLM", .arch = "phi3", .own_keys = keys_phi3, .own_rest = rest_longrope},
     {.classes = "Glm4ForCausalLM", .arch = "glm4", .keys = HALF_ROTARY, .names = GLM4},

@@ -28,6 +28,10 @@ static int keys_deepseek2(checkpoint *c) {
     const infer_json *all = cfg_rope(c, "full_attention", "mscale_all_dim"), *one = cfg_rope(c, "full_attention", "mscale");
     if (all && infer_json_number(one) != infer_json_number(all) && one)
         return cli_fail(c->command, "%s/config.json: mscale and mscale_all_dim that differ are not supported", c->folder) == CLI_DONE;
+    if (cfg_says(cfg(c, "topk_method"), "greedy") && cfg_int(c, "n_group", 1) > 1) { /* groups are not used */
+        key_int(c, "expert_group_count", 1);
+        key_int(c, "expert_group_used_count", 1);
+    }
     key_int(c, "attention.head_count_kv", 1);
     key_int(c, "attention.kv_lora_rank", rank);
     key_int(c, "attention.key_length", rank + rotated);
@@ -198,13 +202,11 @@ static int keys_llama4(checkpoint *c) {
     return keys_fourths(c) && keys_rows(c, ROWS);
 }
 
-/* Experts are stored as [inputs][outputs], gate and up side by side. */
-static int tensor_llama4(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+/* Experts stored as [inputs][outputs], gate and up side by side. */
+static int side_by_side(checkpoint *c, st_tensor *t, int64_t layer) {
     static const char *const NAMES[] = {"ffn_gate_exps.weight", "ffn_up_exps.weight"};
     char name[128];
     uint64_t i;
-    if (strcmp(rest, "feed_forward.experts.down_proj") == 0) return name_by_rows(c, t, layer, "mlp.experts.down_transposed") ? 1 : -1;
-    if (strcmp(rest, "feed_forward.experts.gate_up_proj") != 0 || t->n_dims != 3) return 0;
     for (i = 0; i < 2; i++) {
         const uint64_t in = t->dims[1], both = t->dims[2], dims[3] = {in, both / 2, t->dims[0]};
         view *v = make_view(c, make(c, name_in(name, layer, NAMES[i]), 3, dims), t, i * (both / 2));
@@ -214,6 +216,110 @@ static int tensor_llama4(checkpoint *c, st_tensor *t, int64_t layer, const char 
         if (v == NULL) return -1;
     }
     return 1;
+}
+
+static int tensor_llama4(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+    if (strcmp(rest, "feed_forward.experts.down_proj") == 0) return name_by_rows(c, t, layer, "mlp.experts.down_transposed") ? 1 : -1;
+    return strcmp(rest, "feed_forward.experts.gate_up_proj") == 0 && t->n_dims == 3 ? side_by_side(c, t, layer) : 0;
+}
+
+/* ---- Qwen3-VL with experts -------------------------------------------------------------------------- */
+
+/* Published models store experts as [inputs][outputs], transformers saves them the other way round. The second matrix shows which it is:
+ * it has as many inputs as an expert is wide. */
+static int tensor_qwen3_vl_moe(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+    const int down = strcmp(rest, "mlp.experts.down_proj") == 0;
+    const st_tensor *second = t;
+    char name[512];
+    if ((!down && strcmp(rest, "mlp.experts.gate_up_proj") != 0) || t->n_dims != 3) return 0;
+    if (!down) {
+        snprintf(name, sizeof name, "%.*sdown_proj", (int)(strlen(t->name) - strlen("gate_up_proj")), t->name);
+        second = st_find(&c->st, name);
+    }
+    if (second == NULL || second->n_dims != 3 || second->dims[1] != cfg_int(c, "moe_intermediate_size", 0)) return 0;
+    return down ? (name_by_rows(c, t, layer, "mlp.experts.down_transposed") ? 1 : -1) : side_by_side(c, t, layer);
+}
+
+/* ---- Hunyuan --------------------------------------------------------------------------------------- */
+
+/* A number, or a list with one for each layer, which must be the same. */
+static int key_of_all(checkpoint *c, const char *key, const char *from) {
+    const infer_json *v = cfg(c, from), *first = infer_json_kind(v) == INFER_JSON_ARRAY ? infer_json_at(v, 0) : v;
+    size_t i;
+    if (v == NULL) return 1;
+    for (i = 1; i < infer_json_count(v); i++)
+        if (infer_json_int(infer_json_at(v, i)) != infer_json_int(first))
+            return cli_fail(c->command, "%s/config.json: %s that differ from layer to layer are not supported", c->folder, from) == CLI_DONE;
+    if (infer_json_kind(first) != INFER_JSON_INT || infer_json_int(first) < 0) return cli_fail(c->command, "%s/config.json: %s is no number", c->folder, from) == CLI_DONE;
+    key_int(c, key, (uint64_t)infer_json_int(first));
+    return 1;
+}
+static int keys_hunyuan_moe(checkpoint *c) {
+    key_int(c, "expert_shared_feed_forward_length", cfg_int(c, "intermediate_size", 0));
+    return keys_hunyuan(c) && key_of_all(c, "expert_feed_forward_length", cfg(c, "moe_intermediate_size") ? "moe_intermediate_size" : "intermediate_size") &&
+           key_of_all(c, "expert_used_count", "moe_topk") && key_of_all(c, "expert_shared_count", cfg(c, "num_shared_expert") ? "num_shared_expert" : "num_shared_experts");
+}
+
+/* ---- Laguna ---------------------------------------------------------------------------------------- */
+
+/* How many layers before the first with experts. */
+static uint64_t leading_dense(const checkpoint *c) {
+    const infer_json *types = cfg(c, "mlp_layer_types");
+    uint64_t n = 0;
+    if (infer_json_kind(types) != INFER_JSON_ARRAY) return cfg_int(c, "first_k_dense_replace", 0);
+    while (n < infer_json_count(types) && cfg_says(infer_json_at(types, (size_t)n), "dense")) n++;
+    return n;
+}
+
+static int keys_laguna(checkpoint *c) {
+    static const key_row ROWS[] = {
+        {"expert_shared_feed_forward_length", KEY_INT, "shared_expert_intermediate_size", NO_DEFAULT},
+        {"expert_weights_scale", KEY_FLOAT, "moe_routed_scaling_factor", 1},
+        {"expert_weights_norm", KEY_IS_BOOL, NULL, 1},
+        {NULL, 0, NULL, 0},
+    };
+    const infer_json *heads = cfg(c, "num_attention_heads_per_layer"), *part = cfg_rope(c, "sliding_attention", "partial_rotary_factor");
+    uint64_t *list = cli_alloc(c->command, (size_t)c->n_layers + 1, sizeof *list), i;
+    if (list == NULL) return 0;
+    for (i = 0; i < c->n_layers; i++) {
+        const int64_t n = infer_json_int(infer_json_at(heads, (size_t)i));
+        list[i] = n > 0 && n <= 1 << 16 ? (uint64_t)n : c->n_head;
+    }
+    if (infer_json_count(heads) == c->n_layers) key_ints(c, "attention.head_count", list, c->n_layers);
+    free(list);
+    key_int(c, "leading_dense_block_count", leading_dense(c));
+    key_int(c, "rope.dimension_count_swa", part ? (uint64_t)(infer_json_number(part) * (double)c->head_dim) : c->head_dim);
+    return keys_rows(c, ROWS);
+}
+
+static int keys_cohere2_moe(checkpoint *c) {
+    static const key_row ROWS[] = {
+        {"expert_feed_forward_length", KEY_INT, "intermediate_size", NO_DEFAULT},
+        {"expert_shared_count", KEY_INT, "num_shared_experts", NO_DEFAULT},
+        {"expert_weights_norm", KEY_BOOL, "norm_topk_prob", 0},
+        {"logit_scale", KEY_FLOAT, "logit_scale", NO_DEFAULT},
+        {"rope.scaling.type", KEY_IS_TEXT, "none", 0},
+        {NULL, 0, NULL, 0},
+    };
+    static const key_row NO_DENSE[] = {{"feed_forward_length", KEY_DROP, NULL, 0}, {NULL, 0, NULL, 0}};
+    const uint64_t shared = cfg_int(c, "num_shared_experts", 0);
+    if (shared) key_int(c, "expert_shared_feed_forward_length", shared * cfg_int(c, "intermediate_size", 0));
+    key_int(c, "leading_dense_block_count", leading_dense(c));
+    return keys_rows(c, ROWS) && (cfg(c, "prefix_dense_intermediate_size") || keys_rows(c, NO_DENSE)) && keys_windows(c);
+}
+
+static int keys_hy_v3(checkpoint *c) {
+    const uint64_t shared = cfg_int(c, "num_shared_experts", 1);
+    key_int(c, "expert_shared_feed_forward_length", shared * cfg_int(c, "moe_intermediate_size", 0));
+    return 1;
+}
+static int keys_mellum(checkpoint *c) { return keys_weights_normed(c) && keys_windows(c); }
+static int keys_qwen3_vl_moe(checkpoint *c) { return keys_weights_normed(c) && keys_qwen3_vl(c); }
+
+static int keys_exaone_moe(checkpoint *c) {
+    if (!keys_hy_v3(c)) return 0;
+    key_int(c, "leading_dense_block_count", leading_dense(c));
+    return keys_windows(c);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------ */
@@ -229,6 +335,79 @@ static const key_row MINIMAX_M2[] = {
     END_KEYS,
 };
 static const key_row OLMOE[] = {{"attention.clamp_kqv", KEY_FLOAT, "clip_qkv", NO_DEFAULT}, END_KEYS};
+static const key_row AFMOE[] = {
+    ROTARY_ALL,
+    {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
+    {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
+    {"leading_dense_block_count", KEY_INT, "num_dense_layers", NO_DEFAULT},
+    {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
+    {"expert_shared_count", KEY_INT, "num_shared_experts", NO_DEFAULT},
+    {"expert_weights_norm", KEY_IS_BOOL, NULL, 1},
+    {"expert_weights_scale", KEY_FLOAT, "route_scale", NO_DEFAULT},
+    END_KEYS,
+};
+static const name_row AFMOE_NAMES[] = {
+    {"post_attention_layernorm", "post_attention_norm", NAME_COPY},
+    {"pre_mlp_layernorm", "ffn_norm", NAME_COPY},
+    {"post_mlp_layernorm", "post_ffw_norm", NAME_COPY},
+    {"self_attn.gate_proj", "attn_gate", NAME_COPY},
+    {"mlp.router.gate", "ffn_gate_inp", NAME_COPY},
+    {"mlp.expert_bias", "exp_probs_b.bias", NAME_COPY},
+    END_NAMES,
+};
+static const key_row EXAONE_MOE[] = {
+    {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
+    {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
+    {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
+    {"expert_shared_count", KEY_INT, "num_shared_experts", NO_DEFAULT},
+    {"expert_weights_norm", KEY_BOOL, "norm_topk_prob", 1},
+    {"expert_weights_scale", KEY_FLOAT, "routed_scaling_factor", NO_DEFAULT},
+    {"nextn_predict_layers", KEY_IS_INT, NULL, 0},
+    {"rope.scaling.type", KEY_IS_TEXT, "none", 0},
+    END_KEYS,
+};
+static const name_row EXAONE_MOE_NAMES[] = {{"mlp.e_score_correction_bias", "exp_probs_b.bias", NAME_COPY}, END_NAMES};
+static const key_row HY_V3[] = {
+    {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
+    {"expert_weights_norm", KEY_BOOL, "route_norm", 1},
+    {"expert_weights_scale", KEY_FLOAT, "router_scaling_factor", 1},
+    END_KEYS,
+};
+/* Hunyuan with experts, Hy 3 */
+static const name_row HUNYUAN_MOE[] = {
+    {"self_attn.query_layernorm", "attn_q_norm", NAME_COPY},
+    {"self_attn.key_layernorm", "attn_k_norm", NAME_COPY},
+    {"mlp.gate.wg", "ffn_gate_inp", NAME_COPY},
+    {"mlp.router.gate", "ffn_gate_inp", NAME_COPY},
+    {"mlp.expert_bias", "exp_probs_b", NAME_COPY},
+    {"mlp.shared_mlp.gate_proj", "ffn_gate_shexp", NAME_COPY},
+    {"mlp.shared_mlp.up_proj", "ffn_up_shexp", NAME_COPY},
+    {"mlp.shared_mlp.down_proj", "ffn_down_shexp", NAME_COPY},
+    END_NAMES,
+};
+static const key_row LAGUNA[] = {
+    ROTARY(1),
+    {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
+    {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
+    {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
+    END_KEYS,
+};
+static const name_row LAGUNA_NAMES[] = {
+    {"self_attn.g_proj", "attn_gate", NAME_COPY},
+    {"mlp.experts.e_score_correction_bias", "exp_probs_b.bias", NAME_COPY},
+    END_NAMES,
+};
+static const key_row MELLUM[] = {
+    {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
+    {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
+    END_KEYS,
+};
+static const key_row COHERE2_MOE[] = {
+    ROTARY_ALL,
+    {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
+    {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
+    END_KEYS,
+};
 static const key_row GLM4MOE[] = {ROTARY(0.5), END_KEYS};
 static const key_row SOLAR[] = {ROTARY(1), END_KEYS};
 static const key_row WEIGHTS_NORM[] = {{"expert_weights_norm", KEY_BOOL, "norm_topk_prob", NO_DEFAULT}, END_KEYS};
@@ -268,5 +447,18 @@ const family EXPERTS_FAMILIES[] = {
     {.classes = "Dots1ForCausalLM", .arch = "dots1", .flags = ROUTES_SIGMOID, .keys = WEIGHTS_NORM, .own_keys = keys_experts},
     {.classes = "Ernie4_5_MoeForCausalLM", .arch = "ernie4_5-moe", .own_keys = keys_ernie_moe, .own_tensor = tensor_ernie_moe},
     {.classes = "DbrxForCausalLM", .arch = "dbrx", .keys = DBRX, .names = DBRX_NAMES, .own_tensor = tensor_dbrx},
+    {.classes = "Qwen3VLMoeForConditionalGeneration", .arch = "qwen3vlmoe", .keys = QWEN_MOE, .own_keys = keys_qwen3_vl_moe,
+     .own_tensor = tensor_qwen3_vl_moe},
+    {.classes = "PhimoeForCausalLM|PhiMoEForCausalLM", .arch = "phimoe", .own_keys = keys_phi3, .own_rest = rest_longrope},
+    {.classes = "HunYuanMoEV1ForCausalLM", .arch = "hunyuan-moe", .names = HUNYUAN_MOE, .own_keys = keys_hunyuan_moe},
+    {.classes = "HYV3ForCausalLM", .arch = "hy_v3", .flags = ROUTES_SIGMOID, .keys = HY_V3, .names = HUNYUAN_MOE,
+     .own_keys = keys_hy_v3},
+    {.classes = "AfmoeForCausalLM", .arch = "afmoe", .flags = ROUTES_SIGMOID, .keys = AFMOE, .names = AFMOE_NAMES},
+    {.classes = "ExaoneMoeForCausalLM|ExaoneMoEForCausalLM", .arch = "exaone-moe", .flags = ROUTES_SIGMOID, .keys = EXAONE_MOE,
+     .names = EXAONE_MOE_NAMES, .own_keys = keys_exaone_moe},
+    {.classes = "LagunaForCausalLM", .arch = "laguna", .flags = ROUTES_SIGMOID, .keys = LAGUNA, .names = LAGUNA_NAMES,
+     .own_keys = keys_laguna},
+    {.classes = "MellumForCausalLM", .arch = "mellum", .keys = MELLUM, .own_keys = keys_mellum},
+    {.classes = "Cohere2MoeForCausalLM", .arch = "cohere2moe", .keys = COHERE2_MOE, .own_keys = keys_cohere2_moe},
     {.classes = NULL},
 };

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-const key_row LLAMA[] = {{"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT}, ROTARY(1), END_KEYS};
+const key_row LLAMA[] = {{"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT}, ROTARY_ALL, END_KEYS};
 const key_row QWEN_MOE[] = {
     {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
     {"expert_shared_feed_forward_length", KEY_INT, "shared_expert_intermediate_size", NO_DEFAULT},

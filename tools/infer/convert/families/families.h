@@ -8,6 +8,7 @@
 
 #define END_KEYS {NULL, 0, NULL, 0}
 #define END_NAMES {NULL, NULL, 0}
+#define ROTARY_ALL {"rope.dimension_count", KEY_HEAD, NULL, 0}
 #define ROTARY(share) {"rope.dimension_count", KEY_ROTARY, NULL, share}
 
 enum { ANY_CONTEXT = 1 << 20 }; /* positions, where the config has no limit */
@@ -24,6 +25,10 @@ int experts_below(checkpoint *c, st_tensor *t, int64_t layer, const char *what, 
 /* ---- dense.c ---- */
 int keys_windows(checkpoint *c); /* which layers have a sliding window, from layer_types */
 int keys_fourths(checkpoint *c); /* refuses other layers without rotation than each fourth */
+int keys_hunyuan(checkpoint *c);
+int keys_phi3(checkpoint *c);
+int keys_qwen3_vl(checkpoint *c);
+int rest_longrope(checkpoint *c);
 int rest_llama3(checkpoint *c);  /* factors of frequencies, where the config asks for them */
 
 /* ---- experts.c ---- */

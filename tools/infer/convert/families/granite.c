@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 static const key_row GRANITE[] = {
-    ROTARY(1),
+    ROTARY_ALL,
     {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
     {"attention.scale", KEY_FLOAT, "attention_multiplier", 1},
     {"embedding_scale", KEY_FLOAT, "embedding_multiplier", NO_DEFAULT},
@@ -91,7 +91,7 @@ const family GRANITE_FAMILIES[] = {
      .names = GRANITE_DENSE, .own_rest = rest_llama3},
     {.classes = "GraniteSWAForCausalLM|GraniteMoeSWAForCausalLM", .arch = "granite_swa", .flags = ROTARY_PAIRS, .keys = GRANITE,
      .names = GRANITE_SWA_NAMES, .own_keys = keys_granite_swa, .own_rest = rest_llama3},
-    {.classes = "BambaForCausalLM", .arch = "granitehybrid", .flags = ROTARY_PAIRS, .keys = BAMBA, .names = FEED_FORWARD,
+    {.classes = "BambaForCausalLM", .arch = "granitehybrid", .flags = ROTARY_PAIRS | ROTARY_PARTLY, .keys = BAMBA, .names = FEED_FORWARD,
      .own_keys = keys_bamba, .own_tensor = tensor_mamba2},
     {.classes = NULL},
 };
