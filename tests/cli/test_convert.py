@@ -305,6 +305,26 @@ def test_bad_folders():
     check('input' in refused_over.err and read(path + '/model.safetensors') == safetensors(good), 'the input was written over')
 
 
+def test_other_mathematics():
+    """What config.json asks for and the architecture cannot compute is refused by its name."""
+    good = made()
+    for name, value in (('hidden_act', 'gelu'), ('partial_rotary_factor', 0.5), ('layer_types', ['full_attention', 'sliding_attention']),
+                        ('rope_scaling', {'rope_type': 'longrope', 'long_factor': [1.0], 'short_factor': [1.0]}), ('rope_scaling', {'rope_type': 'yarn', 'factor': 2.0, 'truncate': False})):
+        refused(folder('bad', good, config(**{name: value})), '%s|longrope|truncate' % name)
+    llama3 = {'rope_type': 'llama3', 'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor': 4.0, 'original_max_position_embeddings': 64}
+    infer('convert', folder('good', good, config(rope_scaling=llama3)), temp('llama3.gguf'))
+    qwen = {'architectures': ['Qwen2ForCausalLM'], 'model_type': 'qwen2'}
+    infer('convert', folder('good', good, config(use_sliding_window=False, hidden_act='swish', **qwen)), temp('qwen2.gguf'))
+    refused(folder('bad', good, config(rope_scaling=llama3, **qwen)), 'llama3')
+    refused(folder('bad', good, config(use_sliding_window=True, **qwen)), 'use_sliding_window')
+    headless = {k: v for k, v in good.items() if k != 'lm_head.weight'}
+    refused(folder('bad', headless), 'lm_head.weight')
+    infer('convert', folder('good', headless, config(tie_word_embeddings=True)), temp('tied.gguf'))
+    stray = dict(good)
+    stray['model.layers.1.self_attn.q_proj.qweight'] = ('U8', (4,), pack('U8', [1] * 4))
+    refused(folder('bad', stray), 'qweight')
+
+
 def test_damaged_safetensors():
     """A file cut anywhere, a changed header: one line of error, or a model; never anything else."""
     path = folder('cut', made())
