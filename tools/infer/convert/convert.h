@@ -1,7 +1,7 @@
 /* convert.h: a Hugging Face folder as a model. file_open (files/files.h) opens one as it opens a GGUF file, so that
  * `convert`, `quantize`, `diff`, `hash` and `run` can read either.
  *
- * config.json becomes keys (keys.c; a family's own in families.c), tensors get the names of GGUF (names.c), and what is
+ * config.json becomes keys (keys.c; a family's own in families/), tensors get the names of GGUF (names.c), and what is
  * laid out in another way there is read through views (views.c) when its bytes are asked for: nothing is stored twice.
  * Functions return 0 after saying what is wrong, unless they say otherwise. */
 #ifndef CONVERT_H
@@ -137,7 +137,7 @@ int name_by_rows(checkpoint *c, st_tensor *t, int64_t layer, const char *rest);
 /* "blk.LAYER.what" to out (128 bytes). */
 const char *name_in(char *out, int64_t layer, const char *what);
 
-/* ---- families.c ----------------------------------------------------------------------------- */
+/* ---- families/families.c ----------------------------------------------------------------------------- */
 
 enum {
     ROTARY_PAIRS = 1,  /* its Q and K are stored for halves, but the architecture rotates pairs: rows are reordered */
