@@ -79,7 +79,8 @@ const infer_json *cfg_rope(const checkpoint *c, const char *kind, const char *na
 int cfg_says(const infer_json *v, const char *text); /* is it this string? */
 /* Element `layer` of layer_types, NULL = there is none. */
 const char *cfg_layer_type(const checkpoint *c, uint64_t layer);
-infer_json *cfg_file(const char *command, const char *folder, const char *name, int needed); /* to be freed; NULL */
+/* A file of the folder, to be freed; *out is NULL where there is none, which is an error if it is needed. */
+int cfg_file(const char *command, const char *folder, const char *name, int needed, infer_json **out);
 
 /* ---- keys.c --------------------------------------------------------------------------------- */
 
