@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_OUTCOMES = 17 };
+
 typedef struct job {
     file_model in;
     importance importance;
@@ -17,6 +19,9 @@ typedef struct job {
     const char *output, *embedding, *target;
     double *errors;
     size_t n_fitted; /* matrices whose rows do not fit */
+    const recipe *others[MAX_OUTCOMES - 1]; /* --compare */
+    outcome outcomes[MAX_OUTCOMES]; /* the first is that of `recipe` */
+    size_t n_others, n_outcomes;
 } job;
 
 /* ---- plan ------------------------------------------------------------------------------------- */
@@ -77,6 +82,9 @@ static int plan(job *j) {
     layout l;
     size_t i;
     layout_of(&j->in, &l);
+    free(j->tensors);
+    free(j->errors);
+    j->n_fitted = 0;
     j->tensors = cli_alloc("quantize", j->in.n_tensors + 1, sizeof *j->tensors);
     j->errors = cli_alloc("quantize", j->in.n_tensors + 1, sizeof *j->errors);
     if (j->tensors == NULL || j->errors == NULL) return 0;
@@ -160,15 +168,46 @@ static uint64_t header_bytes(job *j, uint64_t *total) {
 
 /* ---- output ----------------------------------------------------------------------------------- */
 
-static void print_plan(const job *j, uint64_t total) {
-    char from[32], to[32];
-    double bits = 0, values = 0;
+/* Of the plan that is made. */
+static void add_outcome(job *j, const char *name, uint64_t total) {
+    outcome *o = &j->outcomes[j->n_outcomes++];
+    double bits = 0, values = 0, error = 0;
     size_t i;
     for (i = 0; i < j->in.n_tensors; i++) {
+        const double n = (double)j->tensors[i].dims[0] * (double)j->tensors[i].rows;
         bits += 8 * (double)j->tensors[i].bytes;
-        values += (double)j->tensors[i].dims[0] * (double)j->tensors[i].rows;
+        values += n;
+        if (j->errors[i] > 0) error += j->errors[i] * n;
     }
-    if (j->json) printf("{\"bytes\": %.0f, \"tensors\": [", (double)total);
+    o->name = name;
+    o->bytes = total;
+    o->bits = values > 0 ? bits / values : 0;
+    o->error = !j->error ? -1 : values > 0 ? error / values : 0;
+}
+
+static void print_outcomes(const job *j) {
+    char size[32];
+    size_t i;
+    printf(j->json ? ", \"compared\": [" : "%9s %8s %11s  type\n", "size", "bits", "mean error");
+    for (i = 0; i < j->n_outcomes; i++) {
+        const outcome *o = &j->outcomes[i];
+        if (!j->json) printf("%9s %8.3f %11.4g  %s\n", cli_bytes_text((double)o->bytes, size), o->bits, o->error, o->name);
+        else {
+            printf("%s{\"type\": \"%s\", \"bytes\": %.0f, \"bits\": ", i ? ",\n  " : "\n  ", o->name, (double)o->bytes);
+            json_number(stdout, o->bits);
+            printf(", \"error\": ");
+            json_number(stdout, o->error);
+            printf("}");
+        }
+    }
+    if (j->json) printf("\n]");
+}
+
+static void print_plan(const job *j) {
+    char from[32], to[32];
+    const double total = (double)j->outcomes[0].bytes;
+    size_t i;
+    if (j->json) printf("{\"bytes\": %.0f, \"tensors\": [", total);
     for (i = 0; i < j->in.n_tensors; i++) {
         const file_tensor *a = &j->in.tensors[i], *b = &j->tensors[i];
         if (j->json) {
@@ -187,8 +226,10 @@ static void print_plan(const job *j, uint64_t total) {
             printf("\n");
         }
     }
-    if (j->json) printf("\n]}\n");
-    else printf("%s of %s: %.2f bits per value\n", cli_bytes_text((double)total, to), cli_bytes_text((double)j->in.data_bytes, from), values > 0 ? bits / values : 0);
+    if (j->json) printf("\n]");
+    else printf("%s of %s: %.2f bits per value\n", cli_bytes_text(total, to), cli_bytes_text((double)j->in.data_bytes, from), j->outcomes[0].bits);
+    if (j->n_others) print_outcomes(j);
+    if (j->json) printf("}\n");
 }
 
 /* ---- the work --------------------------------------------------------------------------------- */
@@ -230,39 +271,104 @@ static int write_model(job *j, converting *c, const char *path) {
     return status;
 }
 
-static int measure_all(job *j, converting *c) {
+static int measure_all(job *j, converting *c, const char *name) {
+    out_progress p = {0};
     size_t i;
     int status = CLI_DONE;
+    c->progress = &p;
+    cli_progress_begin(&p.bar, name);
     for (i = 0; i < j->in.n_tensors && status == CLI_DONE; i++)
         if (j->tensors[i].type != j->in.tensors[i].type) status = convert_one(j, c, i);
+    cli_progress_end(&p.bar);
+    return status;
+}
+
+/* --compare: the plans of other types, measured one after the other. The first outcome is the TYPE's, whose plan is made last. */
+static int compare(job *j, converting *c) {
+    const recipe *own = j->recipe;
+    uint64_t total;
+    size_t i;
+    int status = CLI_DONE;
+    j->n_outcomes = 1;
+    for (i = 0; i < j->n_others && status == CLI_DONE; i++) {
+        j->recipe = j->others[i];
+        if (!plan(j)) return CLI_FAILED;
+        if (header_bytes(j, &total) == 0) return cli_fail("quantize", "out of memory");
+        status = measure_all(j, c, recipe_name(j->recipe));
+        if (status == CLI_DONE) add_outcome(j, recipe_name(j->recipe), total);
+    }
+    j->recipe = own;
     return status;
 }
 
 static int run_job(job *j, const char *path, int64_t target, int dry) {
     converting c;
     uint64_t total, header;
+    size_t n;
     int status = CLI_DONE;
     memset(&c, 0, sizeof c);
     c.in = &j->in;
     c.threads = j->threads;
     j->alignment = file_alignment("quantize", j->in.path, j->in.keys, j->in.n_keys);
-    if (j->alignment == 0 || !make_keys(j) || !plan(j)) return CLI_FAILED;
+    if (j->alignment == 0 || !make_keys(j)) return CLI_FAILED;
+    status = compare(j, &c);
+    if (status != CLI_DONE) return status;
+    if (!plan(j)) return CLI_FAILED;
     header = header_bytes(j, &total);
     if (header == 0) return cli_fail("quantize", "out of memory");
+    c.progress = NULL;
     if (target) status = plan_target(j, &c, header, (uint64_t)target);
     header_bytes(j, &total);
-    if (status == CLI_DONE && dry) status = j->error ? measure_all(j, &c) : CLI_DONE;
+    if (status == CLI_DONE && dry) status = j->error ? measure_all(j, &c, "measuring") : CLI_DONE;
     else if (status == CLI_DONE) status = write_model(j, &c, path);
     if (status != CLI_DONE) return status;
     if (j->n_fitted) fprintf(stderr, "%.0f tensors have rows that are no multiple of the type's blocks: they got another type\n", (double)j->n_fitted);
-    if (dry || j->error) print_plan(j, total);
-    return status;
+    n = j->n_outcomes;
+    j->n_outcomes = 0;
+    add_outcome(j, target ? "--target-size" : recipe_name(j->recipe), total);
+    j->n_outcomes = n;
+    if (dry || j->error) print_plan(j);
+    return CLI_DONE;
+}
+
+/* --compare TYPE,TYPE,...; the TYPE itself and what is named twice are left out. */
+static int parse_others(job *j, const char *text, int target) {
+    for (;; text++) {
+        const size_t n = strcspn(text, ",");
+        const recipe *r;
+        char name[32];
+        size_t i;
+        snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
+        r = recipe_named(name);
+        if (r == NULL) return cli_usage_error("quantize", "--compare: unknown type '%s': one of %s", name, recipe_names()) == CLI_DONE;
+        for (i = 0; i < j->n_others && j->others[i] != r; i++) {}
+        if (i == j->n_others && (r != j->recipe || target)) {
+            if (i == MAX_OUTCOMES - 1) return cli_usage_error("quantize", "--compare takes %d types at most", MAX_OUTCOMES - 1) == CLI_DONE;
+            j->others[j->n_others++] = r;
+        }
+        text += n;
+        if (*text == 0) return 1;
+    }
+}
+
+/* What the words of the command line say; the input is opened when they are right. An exit status. */
+static int check_job(job *j, report *r, const char *in, const char *path, const char *compared, int target, int dry, const char *report_path) {
+    const char *const inputs[] = {in, path};
+    if (path == NULL && !dry) return cli_usage_error("quantize", "give IN, OUT and TYPE");
+    if (compared && !dry) return cli_usage_error("quantize", "--compare is for --dry-run");
+    if (!check_types(j) || (compared && !parse_others(j, compared, target))) return CLI_USAGE;
+    if (compared) j->error = 1;
+    if (!file_open(&j->in, "quantize", in)) return CLI_FAILED;
+    if (path && !dry && file_is_part(&j->in, path)) return cli_usage_error("quantize", "OUT is a file of the input: give another name");
+    if (report_path && file_is_part(&j->in, report_path)) return cli_usage_error("quantize", "--report: %s is a file of the input", report_path);
+    return report_path ? report_open(r, "quantize", report_path, inputs, 2) : CLI_DONE;
 }
 
 int cmd_quantize(int argc, char **argv) {
-    const char *args[3], *matrix = NULL;
+    const char *args[3], *matrix = NULL, *compared = NULL;
     int64_t threads = 0, target = 0;
     int status, dry = 0;
+    report r = {0};
     job j;
     const cli_option options[] = {
         {"--imatrix", OPT_STRING, &matrix, "FILE", "importance of columns (GGUF), as llama-imatrix writes it", 0, 0},
@@ -273,6 +379,7 @@ int cmd_quantize(int argc, char **argv) {
         {"--target-size", OPT_INT, &target, "SIZE", "choose types so that the file is no larger and the error small", 1, INT64_MAX},
         {"--dry-run", OPT_FLAG, &dry, NULL, "write nothing; show types and sizes", 0, 0},
         {"--errors", OPT_FLAG, &j.error, NULL, "show the error of each tensor: squared differences over squared values", 0, 0},
+        {"--compare", OPT_STRING, &compared, "TYPE,TYPE,..", "with --dry-run: also the sizes and errors of these types", 0, 0},
         {"--requantize|--allow-requantize", OPT_FLAG, &j.again, NULL, "also of a file that is quantised already", 0, 0},
         {"-t,--threads", OPT_INT, &threads, "N", "threads (default: one per core)", 1, 256},
     };
@@ -281,28 +388,31 @@ int cmd_quantize(int argc, char **argv) {
                            "Write a model with its matrices in another storage type: F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q2_K_S Q3_K_S Q3_K_M\n"
                            "Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4 Q1_0 Q2_0 F32. In the mixtures\n"
                            "(_S, _M, _L) some tensors get more bits. Vectors, routers and convolutions stay as they are. OUT appears when it is\n"
-                           "complete. With --dry-run OUT may be left out.\n",
+                           "complete. With --dry-run OUT may be left out. --report shows bytes by kind of tensor and bits of each layer; with\n"
+                           "--errors the errors of layers; with --compare size and error of the types.\n",
                            options,
                            sizeof options / sizeof options[0],
-                           TAKES_JSON,
+                           TAKES_JSON | TAKES_REPORT,
                            2,
                            3};
     cli_common common;
     memset(&j, 0, sizeof j);
     if (cli_parse(&spec, argc, argv, &common, args, &status)) {
         const char *type = args[2] ? args[2] : args[1], *path = args[2] ? args[1] : NULL;
-        status = CLI_FAILED;
         j.json = common.json;
         j.threads = threads ? (int)threads : platform_cores();
         j.recipe = recipe_named(type);
         if (j.recipe == NULL) status = cli_usage_error("quantize", "unknown type %s: one of %s", type, recipe_names());
-        else if (path == NULL && !dry) status = cli_usage_error("quantize", "give IN, OUT and TYPE");
-        else if (!check_types(&j)) status = CLI_USAGE;
-        else if (file_open(&j.in, "quantize", args[0])) {
+        else status = check_job(&j, &r, args[0], path, compared, target > 0, dry, common.report);
+        if (status == CLI_DONE) {
             cli_catch_interrupts();
-            if (path && !dry && file_is_part(&j.in, path)) status = cli_usage_error("quantize", "OUT is a file of the input: give another name");
-            else if (matrix == NULL || importance_open(&j.importance, "quantize", matrix)) status = run_job(&j, path, target, dry);
+            status = matrix == NULL || importance_open(&j.importance, "quantize", matrix) ? run_job(&j, path, target, dry) : CLI_FAILED;
         }
+        if (status == CLI_DONE && common.report) {
+            report_begin(&r, "Quantising", cli_base_name(args[0]), argc, argv);
+            report_quantize(&r, &j.in, j.tensors, j.errors, j.outcomes, j.n_outcomes);
+        }
+        status = report_close(&r, status);
     }
     importance_close(&j.importance);
     file_close(&j.in);
