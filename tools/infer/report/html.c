@@ -9,14 +9,14 @@
 
 static const char PAGE_CSS[] =
     ":root{color-scheme:light dark}*{box-sizing:border-box}"
-    "body{margin:0 auto;max-width:70rem;padding:1rem;font:16px/1.45 system-ui,\"Segoe UI\",Roboto,Helvetica,Arial,sans-serif;background:#fff;color:#1c2126}"
-    "h1{font-size:1.4rem;margin:.2rem 0 1rem}h1,p,td{overflow-wrap:anywhere;unicode-bidi:isolate}p{margin:.15rem 0}b{font-weight:600;margin-right:.6rem}"
-    "figure{margin:2.2rem 0;display:flex;flex-wrap:wrap;gap:1rem 2rem;align-items:flex-start}figcaption{flex:1 0 100%}h2{font-size:1.1rem;margin:0}"
-    "figure>svg{flex:1 1 20rem;min-width:0;max-width:34rem;height:auto;overflow:visible}"
+    "body{margin:0 auto;max-width:72rem;padding:1rem;font:16px/1.45 system-ui,\"Segoe UI\",Roboto,Helvetica,Arial,sans-serif;background:#fff;color:#1c2126}"
+    "h1{font-size:1.4rem;margin:.2rem 0 1rem}h1,p{overflow-wrap:anywhere}p{margin:.15rem 0}b{font-weight:600;margin-right:.6rem}"
+    "figure{margin:2.2rem 0;display:flex;flex-wrap:wrap;gap:1rem 1.5rem;align-items:flex-start}figcaption{flex:1 0 100%}h2{font-size:1.1rem;margin:0}"
+    "figure>svg{flex:1 1 20rem;min-width:0;max-width:30rem;height:auto;overflow:visible}"
     ".t{flex:1 1 20rem;min-width:0;max-height:32rem;overflow:auto}"
-    "table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}th,td{padding:.2rem .9rem .2rem 0;text-align:left;vertical-align:top}"
+    "table{width:max-content;border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}th,td{padding:.2rem .75rem .2rem 0;text-align:left;vertical-align:top}"
     "th{position:sticky;top:0;background:#fff;border-bottom:1px solid #8a949e;font-weight:600}tr+tr td{border-top:1px solid #dfe3e7}"
-    ".n{text-align:right;white-space:nowrap}td:not(.n){min-width:5rem}td:first-child{min-width:9rem}"
+    ".n{text-align:right;white-space:nowrap}td:not(.n){max-width:18rem;overflow-wrap:break-word;unicode-bidi:isolate}"
     "@media(prefers-color-scheme:dark){body,th{background:#15191d;color:#e4e8ec}tr+tr td{border-color:#30373e}}";
 
 static void put_plain(report *r, const char *s) { cli_text_put(r->command, &r->body, s, strlen(s)); }
@@ -41,6 +41,7 @@ int report_open(report *r, const char *command, const char *path, const char *co
 }
 
 void report_begin(report *r, const char *title, const char *of, int argc, char **argv) {
+    const char *info = infer_build_info();
     char date[64] = "";
     const time_t now = time(NULL);
     const struct tm *utc = gmtime(&now);
@@ -59,11 +60,12 @@ void report_begin(report *r, const char *title, const char *of, int argc, char *
         report_text(r, of);
         put_plain(r, "</h1>\n");
     } else {
-        report_label(r, "h", 0, 16, title, 50);
-        report_label(r, "h", 8.5 * (double)strlen(title), 16, of, 36);
+        char text[512];
+        snprintf(text, sizeof text, "%s %s", title, of);
+        report_label(r, "h", 0, 16, text, 46);
         r->height = 26;
     }
-    if (utc && strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", utc)) report_fact(r, "made", "%s by %s", date, infer_build_info());
+    if (utc && strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", utc)) report_fact(r, "made", "%s by %.*s", date, (int)(r->html ? strlen(info) : strcspn(info, ",")), info);
     if (!r->html) return;
     put_plain(r, "<p><b>command</b> <code>infer ");
     report_text(r, r->command);
@@ -76,9 +78,10 @@ void report_begin(report *r, const char *title, const char *of, int argc, char *
 
 void report_fact(report *r, const char *name, const char *format, ...) {
     char text[1024];
+    const int n = r->html ? 0 : snprintf(text, sizeof text, "%s: ", name);
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    vsnprintf(text + n, sizeof text - (size_t)n, format, list);
     va_end(list);
     if (r->html) {
         report_put(r, "<p><b>%s</b> ", name);

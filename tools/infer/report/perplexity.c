@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct { const char *title, *heads; report_axis axis; } WHATS[] = {
     {"Size and perplexity", "model|#bytes|#perplexity|#+/-", {"perplexity", 0, 1}},
@@ -11,31 +12,57 @@ static const struct { const char *title, *heads; report_axis axis; } WHATS[] = {
     {"Size and accuracy", "model|#bytes|#accuracy %|#+/-|#right|#questions", {"accuracy, %", 0, 0}},
 };
 
-static void two_numbers(report *r, quality_figure f, double factor) {
-    report_number(r, factor * f.value);
-    report_number(r, factor * f.error);
+enum { MAX_FIGURES = 12, NAME = 512 };
+
+static double *two(double *to, quality_figure f, double factor) {
+    *to++ = factor * f.value;
+    *to++ = factor * f.error;
+    return to;
 }
 
-static void put_row(report *r, int what, const char *model, const quality_result *res) {
+/* What the columns after the first hold. */
+static void figures(int what, const quality_result *res, double *to) {
     const quality_sums *s = &res->sums;
-    report_row(r);
-    report_cell(r, model);
-    report_number(r, (double)res->bytes);
+    *to++ = (double)res->bytes;
     if (what == QUALITY_CHOICES) {
-        two_numbers(r, quality_accuracy(res), 100);
-        report_number(r, (double)res->choices.right);
-        report_number(r, (double)res->choices.questions);
+        to = two(to, quality_accuracy(res), 100);
+        *to++ = (double)res->choices.right;
+        *to++ = (double)res->choices.questions;
         return;
     }
-    two_numbers(r, quality_perplexity(s->loss, s->loss2, s->n), 1);
+    to = two(to, quality_perplexity(s->loss, s->loss2, s->n), 1);
     if (what == QUALITY_PERPLEXITY) return;
-    two_numbers(r, quality_log_ratio(s), 1);
-    two_numbers(r, quality_mean(s->kl, s->kl2, s->n), 1);
-    report_number(r, (double)res->kl_median);
-    report_number(r, (double)res->kl_99);
-    report_number(r, (double)res->kl_max);
-    report_number(r, 100 * quality_top_1(res));
-    report_number(r, 100 * quality_p_rms(s).value);
+    to = two(two(to, quality_log_ratio(s), 1), quality_mean(s->kl, s->kl2, s->n), 1);
+    *to++ = (double)res->kl_median;
+    *to++ = (double)res->kl_99;
+    *to++ = (double)res->kl_max;
+    *to++ = 100 * quality_top_1(res);
+    *to = 100 * quality_p_rms(s).value;
+}
+
+/* Of several models a row each, of one a row for each figure. */
+static void show_table(report *r, int what, const char *const *models, const quality_result *results, size_t n) {
+    const char *head;
+    double x[MAX_FIGURES];
+    char name[48] = "";
+    size_t i, k;
+    report_table(r, n > 1 ? WHATS[what].heads : "figure|#value");
+    for (i = 0; n > 1 && i < n; i++) {
+        figures(what, &results[i], x);
+        report_row(r);
+        report_cell(r, models[i]);
+        for (k = 0, head = strchr(WHATS[what].heads, '|'); head; head = strchr(head + 1, '|')) report_number(r, x[k++]);
+    }
+    figures(what, &results[0], x);
+    for (k = 0, head = strchr(WHATS[what].heads, '|'); n == 1 && head; head = strchr(head + 1, '|')) {
+        const int same = strncmp(head, "|#+/-", 5) == 0; /* of the figure before */
+        if (same) snprintf(name + strlen(name), sizeof name - strlen(name), " +/-");
+        else snprintf(name, sizeof name, "%.*s", (int)strcspn(head + 2, "|"), head + 2);
+        report_row(r);
+        report_cell(r, name);
+        report_number(r, x[k++]);
+    }
+    report_table_end(r);
 }
 
 static void show_course(report *r, int what, const quality_course *c, const char *title, const char *along) {
@@ -58,8 +85,11 @@ static void show_course(report *r, int what, const quality_course *c, const char
 void report_quality(report *r, int what, const char *const *models, const quality_result *results, size_t n) {
     static const report_axis x = {"size of the file", 1, 0};
     report_point *points = cli_alloc(r->command, n, sizeof *points);
+    char (*names)[NAME] = cli_alloc(r->command, n, sizeof *names);
     size_t i;
-    if (points == NULL) {
+    if (points == NULL || names == NULL) {
+        free(points);
+        free(names);
         r->body.failed = 1;
         return;
     }
@@ -75,17 +105,18 @@ void report_quality(report *r, int what, const char *const *models, const qualit
                                  : what == QUALITY_KL    ? quality_mean(res->sums.kl, res->sums.kl2, res->sums.n)
                                                          : quality_perplexity(res->sums.loss, res->sums.loss2, res->sums.n);
         const double factor = what == QUALITY_CHOICES ? 100 : 1;
-        points[i].name = cli_base_name(models[i]);
+        snprintf(names[i], NAME, "%s", cli_base_name(models[i]));
+        if (strlen(names[i]) > 5 && strcmp(names[i] + strlen(names[i]) - 5, ".gguf") == 0) names[i][strlen(names[i]) - 5] = 0;
+        points[i].name = names[i];
         points[i].x = (double)res->bytes;
         points[i].y = factor * f.value;
         points[i].error = factor * f.error;
     }
     if (n > 1 || !r->html) report_points(r, &x, &WHATS[what].axis, points, n);
-    report_table(r, WHATS[what].heads);
-    for (i = 0; i < n; i++) put_row(r, what, models[i], &results[i]);
-    report_table_end(r);
+    show_table(r, what, models, results, n);
     report_figure_end(r);
     free(points);
+    free(names);
     if (n > 1 || what == QUALITY_CHOICES) return;
     show_course(r, what, &results[0].by_window, "Along the text", "window");
     show_course(r, what, &results[0].by_position, "By position in the window", "position");

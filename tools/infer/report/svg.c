@@ -213,11 +213,11 @@ static void put_axes(report *r, frame *f, const report_axis *x, const report_axi
     n = ticks_of(&f->x, ticks);
     for (i = 0; i < n; i++) {
         const double at = f->left + scale_at(&f->x, ticks[i], &inside) * (f->right - f->left);
-        const double half = name_width(value_text(x, ticks[i], text), 99) / 2;
+        const double half = name_width(value_text(x, ticks[i], text), 99) / 2, middle = at + half > WIDTH ? WIDTH - half : at;
         put_line(r, "a", at, f->bottom, at, f->bottom + 4);
-        if (at - half < end || at + half > WIDTH) continue; /* it would touch the one before */
-        report_label(r, "m c", at, f->bottom + 17, text, 99);
-        end = at + half + 6;
+        if (middle - half < end) continue; /* it would touch the one before */
+        report_label(r, "m c", middle, f->bottom + 17, text, 99);
+        end = middle + half + 6;
     }
     put_line(r, "a", f->left, f->bottom, f->right, f->bottom);
     report_label(r, "m e", f->right, f->bottom + 33, x->name, 58);
@@ -253,7 +253,7 @@ void report_bars(report *r, const report_axis *axis, const char *const *names, s
     }
     for (i = 0; i < n; i++) {
         const double y = top + each * (double)i;
-        report_label(r, "e", left - 8, y + each / 2 + 1, names[i], MOST);
+        report_label(r, "e", left - 8, y + BAR * (double)n_series / 2 + 4, names[i], MOST);
         for (k = 0; k < n_series; k++) {
             const double value = series[k].values[i], at = y + BAR * (double)k, to = left + (value == value ? scale_at(&s, value, &inside) : 0) * (right - left);
             double end = to;
@@ -278,7 +278,7 @@ typedef struct box { double x0, y0, x1, y1; } box;
 
 static int overlap(const box *a, const box *b) { return a->x0 < b->x1 && b->x0 < a->x1 && a->y0 < b->y1 && b->y0 < a->y1; }
 
-/* A place for a label of this width beside (x, y): the nearest that covers neither labels nor marks (taken). 0 = there is none. */
+/* A place for a label of this width beside (x, y): the nearest that covers none of the boxes. 0 = there is none. */
 static int find_place(box *out, double x, double y, double width, const frame *f, const box *taken, size_t n) {
     static const double dx[] = {8, -8, 0, 0, 8, 8, -8, -8}, dy[] = {0, 0, -13, 13, -12, 12, -12, 12};
     int ring, side;
@@ -299,9 +299,9 @@ static int find_place(box *out, double x, double y, double width, const frame *f
 
 void report_points(report *r, const report_axis *x, const report_axis *y, const report_point *points, size_t n) {
     enum { MOST = 26, HEIGHT = 300 };
-    box *taken = cli_alloc(r->command, 3 * n + 1, sizeof *taken);
+    box *taken = cli_alloc(r->command, 3 * n + 1, sizeof *taken); /* bars of errors, and after n marks and labels */
     frame f;
-    size_t i, n_taken = 0;
+    size_t i, n_bars = 0, n_taken = n;
     int in_x, in_y;
     memset(&f, 0, sizeof f);
     if (taken == NULL) {
@@ -325,34 +325,36 @@ void report_points(report *r, const report_axis *x, const report_axis *y, const 
     for (i = 0; i < n; i++) {
         const report_point *p = &points[i];
         const double px = f.left + scale_at(&f.x, p->x, &in_x) * (f.right - f.left), py = f.bottom - scale_at(&f.y, p->y, &in_y) * (f.bottom - f.top);
-        box *b = &taken[n_taken];
+        const box mark = {px - 5, py - 5, px + 5, py + 5};
         int inside;
         if (p->x != p->x || p->y != p->y) continue;
-        b->x0 = px - 5, b->x1 = px + 5, b->y0 = py - 5, b->y1 = py + 5;
-        n_taken++;
+        taken[n_taken++] = mark;
         if (p->error > 0 && finite_value(p->y) && finite_value(p->error)) {
             const double high = f.bottom - scale_at(&f.y, p->y + p->error, &inside) * (f.bottom - f.top);
             const double low = f.bottom - scale_at(&f.y, p->y - p->error, &inside) * (f.bottom - f.top);
+            const box bar = {px - 3, high, px + 3, low};
+            taken[n_bars++] = bar;
             put_line(r, "w", px, high, px, low);
             put_line(r, "w", px - 3, high, px + 3, high);
             put_line(r, "w", px - 3, low, px + 3, low);
-            b[1].x0 = px - 3, b[1].x1 = px + 3, b[1].y0 = high, b[1].y1 = low;
-            n_taken++;
         }
         report_put(r, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\">", in_x && in_y ? "f0" : "o", px, py);
         put_title(r, p->name, y, p->y);
         report_put(r, "</circle>\n");
     }
+    memmove(taken + n - n_bars, taken, n_bars * sizeof *taken); /* so that all are in one piece */
     for (i = 0; i < n; i++) {
         const report_point *p = &points[i];
         const double px = f.left + scale_at(&f.x, p->x, &in_x) * (f.right - f.left), py = f.bottom - scale_at(&f.y, p->y, &in_y) * (f.bottom - f.top);
         box b;
         int ring;
         if (p->x != p->x || p->y != p->y) continue;
-        ring = find_place(&b, px, py, name_width(p->name, MOST), &f, taken, n_taken);
+        ring = find_place(&b, px, py, name_width(p->name, MOST), &f, taken + n - n_bars, n_taken - n + n_bars);
+        if (ring == 0) ring = find_place(&b, px, py, name_width(p->name, MOST), &f, taken + n, n_taken - n); /* across bars, if need be */
         if (ring == 0) continue; /* the table has it */
         if (ring > 1) put_line(r, "a", px, py, b.x0 > px ? b.x0 : b.x1 < px ? b.x1 : px, b.y0 > py ? b.y0 : b.y1 < py ? b.y1 : py);
-        report_label(r, "c", (b.x0 + b.x1) / 2, b.y1 - 3, p->name, MOST);
+        if (b.x0 > px || b.x1 < px) report_label(r, b.x0 > px ? "" : "e", b.x0 > px ? b.x0 : b.x1, b.y1 - 3, p->name, MOST);
+        else report_label(r, "c", (b.x0 + b.x1) / 2, b.y1 - 3, p->name, MOST);
         taken[n_taken++] = b;
     }
     plot_end(r);
