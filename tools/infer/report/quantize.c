@@ -104,7 +104,7 @@ static int show_map(report *r, const kinds *k, int errors) {
     }
     if (n > 0 && n_columns > 0) {
         report_figure(r, errors ? "Error by layer" : "Bits by layer", NULL);
-        report_map(r, &axes[errors], first ? "layer" : "layer; -: outside of them", first - 1, n_columns, rows, n, values);
+        report_map(r, &axes[errors], "layer", first - 1, n_columns, rows, n, values);
     }
     free(values);
     return n > 0 && n_columns > 0;
@@ -200,5 +200,10 @@ void report_quantize(report *r, const file_model *in, const file_tensor *to, con
         shown = 1;
     }
     show_kinds(r, &k, &outcomes[0]);
+    if (!shown) {
+        report_figure(r, "Tensors", NULL);
+        show_tensors(r, in, to, errors);
+        report_figure_end(r);
+    }
     free(k.list);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { WIDTH = REPORT_WIDTH, TOP = 24, LINE = 16, COLORS = 4 };
-static const double CHAR = 7; /* width of a character, about */
+static const double CHAR = 7.6; /* width of a character, about */
 
 /* Colours that differ for colour-blind people too. Names instead of variables, which not all programs that show SVG know. */
 const char report_css[] =
@@ -419,7 +419,7 @@ void report_map(report *r, const report_axis *axis, const char *columns, long fi
     enum { MOST = 22, PARTS = 24 };
     const double top = TOP + 12;
     double left = 0, each, end = -1;
-    char low[32], high[32];
+    char low[32], high[32], note[64];
     scale s;
     size_t i, k;
     int inside;
@@ -466,6 +466,7 @@ void report_map(report *r, const report_axis *axis, const char *columns, long fi
         report_label(r, "m c", at, top + LINE * (double)n_rows + 14, text, 99);
         end = at + name_width(text, 99) / 2 + 4;
     }
-    report_label(r, "m", left, top + LINE * (double)n_rows + 31, columns, 58);
+    snprintf(note, sizeof note, first < 0 ? "%s; -: outside of them" : "%s", columns);
+    report_label(r, "m", left, top + LINE * (double)n_rows + 31, note, 58);
     plot_end(r);
 }
