@@ -95,5 +95,5 @@ const char *cli_adapters_prefix(void) {
 void cli_model_close(infer_model *model) {
     while (n_uses > 0) infer_adapter_close(uses[--n_uses].adapter);
     n_merged = 0;
-    infer_model_close(model);
+    cli_folder_close(model);
 }

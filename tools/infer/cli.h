@@ -56,6 +56,7 @@ int cmd_split(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 
@@ -287,6 +288,12 @@ void cli_texts_free(cli_texts *texts);
 void cli_texts_params(const cli_texts *texts, infer_embed_params *out);
 /* A context for infer_embed. Says why and returns 0 on failure. */
 int cli_embed_context(const char *command, infer_model *model, const cli_common *common, infer_context **out);
+
+/* ---- convert/folder.c ------------------------------------------------------------------------ */
+
+/* Opens a Hugging Face folder as a model, converted as it is read. An error whose message is empty has been said already. */
+infer_result cli_folder_open(const char *command, const char *path, const infer_model_params *params, infer_model **out, infer_error *err);
+void cli_folder_close(infer_model *model); /* closes any model, and the folder that it was opened from */
 
 /* ---- adapters.c ----------------------------------------------------------------------------- */
 

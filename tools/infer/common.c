@@ -118,8 +118,11 @@ infer_model *cli_open(const char *command, const char *path, const cli_common *c
     cli_progress_begin(&bar, "loading");
     params.progress = cli_progress_show;
     params.progress_user = &bar;
-    result = infer_model_open(&model, path, &params, &err);
+    if (platform_path_kind(path) == PLATFORM_FOLDER) {
+        result = cli_folder_open(command, path, &params, &model, &err);
+    } else result = infer_model_open(&model, path, &params, &err);
     cli_progress_end(&bar);
+    if (result == INFER_ERR_IO && err.message[0] == 0) return NULL; /* the folder's error was said */
     if (result != INFER_OK) {
         if (strstr(err.message, path)) cli_fail(command, "%s", err.message); /* it names the file itself */
         else cli_fail(command, "%s: %s", path, err.message);
@@ -204,7 +207,7 @@ int cli_drafter_open(const char *command, cli_drafter *d, const char *path, cons
 void cli_drafter_close(cli_drafter *d) {
     infer_session_destroy(d->session);
     infer_context_destroy(d->context);
-    infer_model_close(d->model);
+    cli_folder_close(d->model);
 }
 
 int cli_list_ids(const char *command, const char *option, const cli_list *list, infer_token **ids) {

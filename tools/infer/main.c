@@ -27,6 +27,7 @@ static const cli_command COMMANDS[] = {
     {"edit", "IN OUT --set KEY=VALUE", "change metadata: set, remove and rename keys", cmd_edit},
     {"split", "IN PREFIX --max-size SIZE", "split a model into several files", cmd_split},
     {"merge", "FIRST OUT", "merge a split model into one file", cmd_merge},
+    {"convert", "FOLDER OUT", "a Hugging Face folder to a GGUF file", cmd_convert},
     {"quantize", "IN OUT TYPE", "change the storage type", cmd_quantize},
     {"perplexity", "MODEL... -f FILE", "how well models predict a text", cmd_perplexity},
     {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},

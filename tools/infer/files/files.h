@@ -25,14 +25,14 @@ typedef struct file_key {
 
 typedef struct file_tensor {
     char *name;
-    uint32_t type;
+    uint32_t type, natural; /* natural: what it is written in where no type is asked for; the same, but for folders with F8 weights */
     int n_dims;
     uint64_t dims[4], rows; /* dims[0] is the length of a row; unused ones are 1; rows = dims[1] * dims[2] * dims[3] */
     uint64_t offset, bytes; /* from the start of its part */
     int part;
 } file_tensor;
 
-/* A model: one file, or the parts of a split one. Zero-initialised: closed. */
+/* A model: one file, the parts of a split one, or a Hugging Face folder. Zero-initialised: closed. */
 typedef struct file_model {
     const char *command, *path; /* of the first part */
     file_key *keys;             /* of the first part, as in the file */
@@ -43,6 +43,7 @@ typedef struct file_model {
     FILE *file;          /* the part that is open, and where it is */
     int open_part;
     uint64_t at;
+    struct checkpoint *folder; /* a Hugging Face folder, read as a model: the tensors' data comes from it; or NULL */
 } file_model;
 
 enum { FILE_MAX_PARTS = 4096 }; /* as the library has it */
@@ -62,9 +63,11 @@ uint64_t file_alignment(const char *command, const char *path, const file_key *k
 /* Keys but those of layout, and tensors, by name; to be freed. */
 const file_key **file_sorted_keys(const file_model *m, size_t *n);
 const file_tensor **file_sorted_tensors(const file_model *m);
+int file_measure(const file_model *m, const char *path, file_tensor *t); /* rows and bytes, by type and dims; path: for messages */
 /* The header of the file that is open, whose path this is: adds its keys and tensors. */
 int file_read_header(file_model *m, const char *path, int part);
 void file_drop_keys(file_model *m, size_t from);
+size_t file_value_bytes(uint32_t type, const unsigned char *p); /* of a value that is known to be in order */
 /* A scalar, or a string, at p. Returns the bytes it takes. */
 size_t value_decode(uint32_t type, const unsigned char *p, infer_meta *out);
 

@@ -1,6 +1,8 @@
 /* gguf_parts.c: a model of one or several files: opening, reading tensors, and the order of names. */
 #include "files.h"
 
+#include "../convert/convert.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +78,7 @@ static int open_part(file_model *m, int part) {
     path = file_part_path(m, part);
     if (path == NULL) return 0;
     if (m->file) fclose(m->file);
-    m->file = platform_path_kind(path) == PLATFORM_FOLDER ? NULL : platform_fopen(path, "rb");
+    m->file = platform_fopen(path, "rb");
     m->open_part = part;
     m->at = 0;
     if (m->file == NULL && m->n_parts > 1)
@@ -144,6 +146,11 @@ int file_open(file_model *m, const char *command, const char *path) {
     m->command = command;
     m->path = path;
     m->n_parts = 1;
+    if (platform_path_kind(path) == PLATFORM_FOLDER) {
+        ok = checkpoint_open(m, command, path, 0) && unique(m);
+        if (!ok) file_close(m);
+        return ok;
+    }
     for (part = 0; ok && part < m->n_parts; part++) {
         const size_t first = m->n_keys;
         char *its = NULL;
@@ -165,6 +172,7 @@ int file_open(file_model *m, const char *command, const char *path) {
 }
 
 void file_close(file_model *m) {
+    checkpoint_close(m->folder);
     file_drop_keys(m, 0);
     while (m->n_tensors > 0) free(m->tensors[--m->n_tensors].name);
     free(m->keys);
@@ -175,6 +183,7 @@ void file_close(file_model *m) {
 
 int file_read(file_model *m, const file_tensor *t, uint64_t offset, void *to, size_t n) {
     const uint64_t at = t->offset + offset;
+    if (m->folder) return made_read(m->folder, t, offset, to, n);
     if (!open_part(m, t->part)) return 0;
     if ((m->at != at && !platform_seek(m->file, at)) || fread(to, 1, n, m->file) != n) {
         m->at = UINT64_MAX;
@@ -187,6 +196,7 @@ int file_read(file_model *m, const file_tensor *t, uint64_t offset, void *to, si
 
 int file_is_part(const file_model *m, const char *path) {
     int i, same = 0;
+    if (m->folder) return checkpoint_is_file(m->folder, path);
     for (i = 0; !same && i < m->n_parts; i++) {
         char *part = file_part_path(m, i);
         same = part == NULL || platform_same_file(part, path);

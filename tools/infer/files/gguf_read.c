@@ -191,6 +191,18 @@ size_t value_decode(uint32_t type, const unsigned char *p, infer_meta *out) {
     return (size_t)size;
 }
 
+size_t file_value_bytes(uint32_t type, const unsigned char *p) {
+    size_t n = GGUF_ARRAY_HEAD;
+    uint64_t i;
+    uint32_t element;
+    if (type == GGUF_STRING) return 8 + (size_t)number(p, 8);
+    if (type != GGUF_ARRAY) return type < GGUF_N_TYPES ? value_sizes[type] : 0;
+    element = (uint32_t)number(p, 4);
+    if (element != GGUF_STRING) return n + (size_t)number(p + 4, 8) * value_sizes[element];
+    for (i = number(p + 4, 8); i > 0; i--) n += 8 + (size_t)number(p + n, 8);
+    return n;
+}
+
 /* ---- tensors -------------------------------------------------------------------------------- */
 
 static int times(uint64_t *x, uint64_t y) {
@@ -199,15 +211,14 @@ static int times(uint64_t *x, uint64_t y) {
     return 1;
 }
 
-/* Rows and bytes by type and dims. */
-static int measure(const reader *r, file_tensor *t) {
+int file_measure(const file_model *m, const char *path, file_tensor *t) {
     infer_type_info type;
     uint64_t values = t->dims[0];
     int32_t i;
     int k, ok;
     for (i = 0; infer_type_get(i, &type) == INFER_OK && (uint32_t)type.id != t->type; i++) continue;
     if (infer_type_get(i, &type) != INFER_OK || type.values < 1) {
-        cli_fail(r->m->command, "%s: tensor %s: unknown type %lu", r->path, t->name, (unsigned long)t->type);
+        cli_fail(m->command, "%s: tensor %s: unknown type %lu", path, t->name, (unsigned long)t->type);
         return 0;
     }
     t->rows = 1;
@@ -216,7 +227,7 @@ static int measure(const reader *r, file_tensor *t) {
     for (k = 1; ok && k < 4; k++)
         ok = times(&t->rows, t->dims[k]) && times(&values, t->dims[k]) && times(&t->bytes, t->dims[k]);
     if (ok && values > 0) return 1;
-    cli_fail(r->m->command, "%s: tensor %s: %s cannot have this shape", r->path, t->name, type.name);
+    cli_fail(m->command, "%s: tensor %s: %s cannot have this shape", path, t->name, type.name);
     return 0;
 }
 
@@ -228,9 +239,9 @@ static int take_tensor(reader *r, file_tensor *t) {
     if (!take(r, 8 * n_dims + 12)) return 0;
     t->n_dims = (int)n_dims;
     for (i = 0; i < 4; i++) t->dims[i] = i < n_dims ? number(r->buf + 8 * i, 8) : 1;
-    t->type = (uint32_t)number(r->buf + 8 * n_dims, 4);
+    t->type = t->natural = (uint32_t)number(r->buf + 8 * n_dims, 4);
     t->offset = number(r->buf + 8 * n_dims + 4, 8);
-    return measure(r, t);
+    return file_measure(r->m, r->path, t);
 }
 
 static int take_tensors(reader *r, uint64_t n, int part) {

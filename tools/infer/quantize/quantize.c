@@ -1,4 +1,5 @@
-/* quantize.c: `infer quantize`, a model in another storage type. */
+/* quantize.c: `infer quantize`, a model in another storage type; and `infer convert`, the same from a Hugging Face folder, where the type
+ * may also stay. */
 #include "quantize.h"
 
 #include <stdlib.h>
@@ -7,16 +8,19 @@
 enum { MAX_OUTCOMES = 17 };
 
 typedef struct job {
+    const char *command;
     file_model in;
     importance importance;
-    const recipe *recipe;
+    const recipe *recipe; /* NULL: types stay */
     const file_key **keys; /* of the new file */
     size_t n_keys;
     file_tensor *tensors; /* as the new file has them */
     uint64_t alignment;
-    int threads, json, error, again; /* error: measured for each tensor; again: types with blocks may be encoded again */
+    int threads, json, error, again, checked; /* checked: the library must compute it. error: measured for each tensor; again: types with blocks may be encoded again */
     cli_list types, keep;
-    const char *output, *embedding, *target;
+    const char *output, *embedding, *matrix, *compared;
+    int64_t target; /* bytes; 0: none */
+    int dry;
     double *errors;
     size_t n_fitted; /* matrices whose rows do not fit */
     const recipe *others[MAX_OUTCOMES - 1]; /* --compare */
@@ -60,13 +64,13 @@ static int32_t asked(const job *j, const char *name) {
 static int check_types(const job *j) {
     infer_type_info t;
     int i;
-    if (j->output && type_named(j->output, &t) < 0) return cli_usage_error("quantize", "--output-type: '%s' is no type that can be written", j->output) == CLI_DONE;
+    if (j->output && type_named(j->output, &t) < 0) return cli_usage_error(j->command, "--output-type: '%s' is no type that can be written", j->output) == CLI_DONE;
     if (j->embedding && type_named(j->embedding, &t) < 0)
-        return cli_usage_error("quantize", "--embedding-type: '%s' is no type that can be written", j->embedding) == CLI_DONE;
+        return cli_usage_error(j->command, "--embedding-type: '%s' is no type that can be written", j->embedding) == CLI_DONE;
     for (i = 0; i < j->types.n; i++) {
         const char *equal = strrchr(j->types.items[i], '=');
-        if (equal == NULL || equal == j->types.items[i]) return cli_usage_error("quantize", "--type: expected PATTERN=TYPE, got '%s'", j->types.items[i]) == CLI_DONE;
-        if (type_named(equal + 1, &t) < 0) return cli_usage_error("quantize", "--type: '%s' is no type that can be written", equal + 1) == CLI_DONE;
+        if (equal == NULL || equal == j->types.items[i]) return cli_usage_error(j->command, "--type: expected PATTERN=TYPE, got '%s'", j->types.items[i]) == CLI_DONE;
+        if (type_named(equal + 1, &t) < 0) return cli_usage_error(j->command, "--type: '%s' is no type that can be written", equal + 1) == CLI_DONE;
     }
     return 1;
 }
@@ -85,21 +89,22 @@ static int plan(job *j) {
     free(j->tensors);
     free(j->errors);
     j->n_fitted = 0;
-    j->tensors = cli_alloc("quantize", j->in.n_tensors + 1, sizeof *j->tensors);
-    j->errors = cli_alloc("quantize", j->in.n_tensors + 1, sizeof *j->errors);
+    j->tensors = cli_alloc(j->command, j->in.n_tensors + 1, sizeof *j->tensors);
+    j->errors = cli_alloc(j->command, j->in.n_tensors + 1, sizeof *j->errors);
     if (j->tensors == NULL || j->errors == NULL) return 0;
     for (i = 0; i < j->in.n_tensors; i++) {
         const file_tensor *from = &j->in.tensors[i];
         int32_t type = asked(j, from->name), fits;
         j->tensors[i] = *from;
         j->errors[i] = -1;
-        if (kept(j, from->name) || (type < 0 && !recipe_takes(from))) continue;
-        if (type < 0) type = recipe_type(j->recipe, &l, from);
+        if (type < 0 && from->natural != from->type && (j->recipe == NULL || kept(j, from->name))) type = (int32_t)from->natural;
+        else if (kept(j, from->name) || (type < 0 && !recipe_takes(from))) continue;
+        if (type < 0) type = j->recipe ? recipe_type(j->recipe, &l, from) : (int32_t)from->type;
         fits = type_fitting(type, from->dims[0]);
         j->n_fitted += fits != type;
         if (fits == (int32_t)from->type) continue;
         if (has_blocks(from->type) && !j->again)
-            return cli_fail("quantize", "%s is %s already: quantise the original, or lose twice (--requantize)", from->name, infer_type_name((int32_t)from->type)) == CLI_DONE;
+            return cli_fail(j->command, "%s is %s already: quantise the original, or lose twice (--requantize)", from->name, infer_type_name((int32_t)from->type)) == CLI_DONE;
         j->tensors[i].type = (uint32_t)fits;
         j->tensors[i].bytes = type_bytes(fits, from);
     }
@@ -108,9 +113,9 @@ static int plan(job *j) {
 
 /* --target-size: types for those that the plan would change, so that the file is no larger. */
 static int plan_target(job *j, const converting *c, uint64_t header, uint64_t most) {
-    const file_tensor **list = cli_alloc("quantize", j->in.n_tensors + 1, sizeof *list);
-    int32_t *types = cli_alloc("quantize", j->in.n_tensors + 1, sizeof *types);
-    uint64_t *bytes = cli_alloc("quantize", j->in.n_tensors + 1, sizeof *bytes), other = header;
+    const file_tensor **list = cli_alloc(j->command, j->in.n_tensors + 1, sizeof *list);
+    int32_t *types = cli_alloc(j->command, j->in.n_tensors + 1, sizeof *types);
+    uint64_t *bytes = cli_alloc(j->command, j->in.n_tensors + 1, sizeof *bytes), other = header;
     size_t i, n = 0;
     int status = list && types && bytes ? CLI_DONE : CLI_FAILED;
     for (i = 0; status == CLI_DONE && i < j->in.n_tensors; i++) {
@@ -118,7 +123,7 @@ static int plan_target(job *j, const converting *c, uint64_t header, uint64_t mo
         else other += j->tensors[i].bytes;
         other += j->alignment; /* at most, between tensors */
     }
-    if (status == CLI_DONE && other >= most) status = cli_fail("quantize", "--target-size: what is not changed takes %.0f bytes already", (double)other);
+    if (status == CLI_DONE && other >= most) status = cli_fail(j->command, "--target-size: what is not changed takes %.0f bytes already", (double)other);
     if (status == CLI_DONE) status = target_types(c, &j->importance, list, n, most - other, types, bytes);
     for (i = n = 0; status == CLI_DONE && i < j->in.n_tensors; i++) {
         if (j->tensors[i].type == j->in.tensors[i].type || asked(j, j->tensors[i].name) >= 0) continue;
@@ -131,15 +136,32 @@ static int plan_target(job *j, const converting *c, uint64_t header, uint64_t mo
     return status;
 }
 
+/* The recipe that most of the values are of. */
+static const recipe *recipe_of(const file_model *m) {
+    uint32_t best = 0;
+    uint64_t most = 0;
+    size_t i, k;
+    for (i = 0; i < m->n_tensors; i++) {
+        uint64_t n = 0;
+        for (k = 0; k < m->n_tensors; k++)
+            if (m->tensors[k].natural == m->tensors[i].natural) n += m->tensors[k].dims[0] * m->tensors[k].rows;
+        if (n <= most) continue;
+        most = n;
+        best = m->tensors[i].natural;
+    }
+    return recipe_named(infer_type_name((int32_t)best));
+}
+
 /* The input's keys, with the new file's type. */
 static int make_keys(job *j) {
+    const recipe *main_one = j->recipe ? j->recipe : recipe_of(&j->in);
     static unsigned char file_type[4], version[4];
     static file_key own[2] = {{(char *)"general.file_type", GGUF_U32, 0, 1, file_type, 4}, {(char *)"general.quantization_version", GGUF_U32, 0, 1, version, 4}};
     size_t i, n = 0;
     int k;
-    gguf_store(file_type, recipe_file_type(j->recipe), 4);
+    gguf_store(file_type, main_one ? recipe_file_type(main_one) : 0, 4);
     gguf_store(version, 2, 4);
-    j->keys = cli_alloc("quantize", j->in.n_keys + 2, sizeof *j->keys);
+    j->keys = cli_alloc(j->command, j->in.n_keys + 2, sizeof *j->keys);
     if (j->keys == NULL) return 0;
     for (i = 0; i < j->in.n_keys; i++) {
         if (file_is_split(j->in.keys[i].name)) continue;
@@ -244,13 +266,28 @@ static int convert_one(job *j, converting *c, size_t i) {
     return status;
 }
 
+/* Does the library compute what was written? A tensor may be missing in a checkpoint. */
+static int check_model(const job *j, const char *path) {
+    infer_model *model = NULL;
+    infer_model_params params;
+    infer_model_info info;
+    infer_error err;
+    int ok;
+    memset(&params, 0, sizeof params);
+    if (infer_model_open(&model, path, &params, &err) != INFER_OK) return cli_fail(j->command, "%s: what it gives is no model: %s", j->in.path, err.message) == CLI_DONE;
+    ok = infer_model_get_info(model, &info) == INFER_OK && info.computes;
+    if (!ok) cli_fail(j->command, "%s: what it gives is no complete model: %s", j->in.path, infer_model_why_not(model));
+    infer_model_close(model);
+    return ok;
+}
+
 static int write_model(job *j, converting *c, const char *path) {
     out_progress p = {0};
     out_file o;
     size_t i;
     int status = CLI_FAILED;
     c->progress = &p;
-    if (out_open(&o, "quantize", path)) {
+    if (out_open(&o, j->command, path)) {
         o.out.alignment = j->alignment;
         out_keys(&o, j->keys, j->n_keys);
         for (i = 0; i < j->in.n_tensors; i++) out_announce(&o.out, &j->tensors[i]);
@@ -265,7 +302,7 @@ static int write_model(job *j, converting *c, const char *path) {
             } else status = out_copy(&o, &j->in, &j->in.tensors[i], &p);
         }
         cli_progress_end(&p.bar);
-        if (status == CLI_DONE && (!out_close(&o) || !out_rename(&o))) status = CLI_FAILED;
+        if (status == CLI_DONE && (!out_close(&o) || (j->checked && !check_model(j, o.part)) || !out_rename(&o))) status = CLI_FAILED;
     }
     out_free(&o, status == CLI_DONE);
     return status;
@@ -293,7 +330,7 @@ static int compare(job *j, converting *c) {
     for (i = 0; i < j->n_others && status == CLI_DONE; i++) {
         j->recipe = j->others[i];
         if (!plan(j)) return CLI_FAILED;
-        if (header_bytes(j, &total) == 0) return cli_fail("quantize", "out of memory");
+        if (header_bytes(j, &total) == 0) return cli_fail(j->command, "out of memory");
         status = measure_all(j, c, recipe_name(j->recipe));
         if (status == CLI_DONE) add_outcome(j, recipe_name(j->recipe), total);
     }
@@ -301,7 +338,7 @@ static int compare(job *j, converting *c) {
     return status;
 }
 
-static int run_job(job *j, const char *path, int64_t target, int dry) {
+static int run_job(job *j, const char *path) {
     converting c;
     uint64_t total, header;
     size_t n;
@@ -309,30 +346,32 @@ static int run_job(job *j, const char *path, int64_t target, int dry) {
     memset(&c, 0, sizeof c);
     c.in = &j->in;
     c.threads = j->threads;
-    j->alignment = file_alignment("quantize", j->in.path, j->in.keys, j->in.n_keys);
+    j->alignment = file_alignment(j->command, j->in.path, j->in.keys, j->in.n_keys);
     if (j->alignment == 0 || !make_keys(j)) return CLI_FAILED;
     status = compare(j, &c);
     if (status != CLI_DONE) return status;
     if (!plan(j)) return CLI_FAILED;
     header = header_bytes(j, &total);
-    if (header == 0) return cli_fail("quantize", "out of memory");
+    if (header == 0) return cli_fail(j->command, "out of memory");
     c.progress = NULL;
-    if (target) status = plan_target(j, &c, header, (uint64_t)target);
+    if (j->target) status = plan_target(j, &c, header, (uint64_t)j->target);
     header_bytes(j, &total);
-    if (status == CLI_DONE && dry) status = j->error ? measure_all(j, &c, "measuring") : CLI_DONE;
+    if (status == CLI_DONE && j->dry) status = j->error ? measure_all(j, &c, "measuring") : CLI_DONE;
     else if (status == CLI_DONE) status = write_model(j, &c, path);
     if (status != CLI_DONE) return status;
     if (j->n_fitted) fprintf(stderr, "%.0f tensors have rows that are no multiple of the type's blocks: they got another type\n", (double)j->n_fitted);
     n = j->n_outcomes;
     j->n_outcomes = 0;
-    add_outcome(j, target ? "--target-size" : recipe_name(j->recipe), total);
+    add_outcome(j, j->target ? "--target-size" : j->recipe ? recipe_name(j->recipe) : "as they are", total);
     j->n_outcomes = n;
-    if (dry || j->error) print_plan(j);
+    if (j->dry || j->error) print_plan(j);
     return CLI_DONE;
 }
 
 /* --compare TYPE,TYPE,...; the TYPE itself and what is named twice are left out. */
-static int parse_others(job *j, const char *text, int target) {
+static int parse_others(job *j) {
+    const char *text = j->compared;
+    if (!j->dry) return cli_usage_error("quantize", "--compare is for --dry-run") == CLI_DONE;
     for (;; text++) {
         const size_t n = strcspn(text, ",");
         const recipe *r;
@@ -342,7 +381,7 @@ static int parse_others(job *j, const char *text, int target) {
         r = recipe_named(name);
         if (r == NULL) return cli_usage_error("quantize", "--compare: unknown type '%s': one of %s", name, recipe_names()) == CLI_DONE;
         for (i = 0; i < j->n_others && j->others[i] != r; i++) {}
-        if (i == j->n_others && (r != j->recipe || target)) {
+        if (i == j->n_others && (r != j->recipe || j->target)) {
             if (i == MAX_OUTCOMES - 1) return cli_usage_error("quantize", "--compare takes %d types at most", MAX_OUTCOMES - 1) == CLI_DONE;
             j->others[j->n_others++] = r;
         }
@@ -351,45 +390,66 @@ static int parse_others(job *j, const char *text, int target) {
     }
 }
 
-/* What the words of the command line say; the input is opened when they are right. An exit status. */
-static int check_job(job *j, report *r, const char *in, const char *path, const char *compared, int target, int dry, const char *report_path) {
-    const char *const inputs[] = {in, path};
-    if (path == NULL && !dry) return cli_usage_error("quantize", "give IN, OUT and TYPE");
-    if (compared && !dry) return cli_usage_error("quantize", "--compare is for --dry-run");
-    if (!check_types(j) || (compared && !parse_others(j, compared, target))) return CLI_USAGE;
-    if (compared) j->error = 1;
-    if (!file_open(&j->in, "quantize", in)) return CLI_FAILED;
-    if (path && !dry && file_is_part(&j->in, path)) return cli_usage_error("quantize", "OUT is a file of the input: give another name");
-    if (report_path && file_is_part(&j->in, report_path)) return cli_usage_error("quantize", "--report: %s is a file of the input", report_path);
-    return report_path ? report_open(r, "quantize", report_path, inputs, 2) : CLI_DONE;
+/* What both commands do once the options are read. A status. */
+static int run_command(job *j, const char *in, const char *path, const cli_common *common, int argc, char **argv) {
+    const char *const files[] = {in, path, j->matrix};
+    report r = {0};
+    int status = CLI_DONE;
+    j->json = common->json;
+    if (!j->threads) j->threads = platform_cores();
+    if (!check_types(j) || (j->compared && !parse_others(j))) return CLI_USAGE;
+    if (j->compared) j->error = 1;
+    if (!file_open(&j->in, j->command, in)) return CLI_FAILED;
+    cli_catch_interrupts();
+    if (path && !j->dry && file_is_part(&j->in, path)) return cli_usage_error(j->command, "OUT is a file of the input: give another name");
+    if (common->report) status = report_open(&r, j->command, common->report, files, 3);
+    if (status == CLI_DONE) status = j->matrix == NULL || importance_open(&j->importance, j->command, j->matrix) ? run_job(j, path) : CLI_FAILED;
+    if (status == CLI_DONE && r.path) {
+        report_begin(&r, j->recipe ? "Quantising" : "Converting", cli_base_name(in), argc, argv);
+        report_quantize(&r, &j->in, j->tensors, j->errors, j->outcomes, j->n_outcomes);
+    }
+    return report_close(&r, status);
 }
 
+static void free_job(job *j) {
+    importance_close(&j->importance);
+    file_close(&j->in);
+    free((void *)j->keys);
+    free(j->tensors);
+    free(j->errors);
+    free((void *)j->types.items);
+    free((void *)j->keep.items);
+}
+
+/* Options of both commands. */
+#define COMMON_OPTIONS \
+    {"--imatrix", OPT_STRING, &j.matrix, "FILE", "importance of columns (GGUF), as llama-imatrix writes it", 0, 0}, \
+    {"--output-type|--output-tensor-type", OPT_STRING, &j.output, "TYPE", "the type of output.weight", 0, 0}, \
+    {"--embedding-type|--token-embedding-type", OPT_STRING, &j.embedding, "TYPE", "the type of token_embd.weight", 0, 0}, \
+    {"--keep", OPT_LIST, &j.keep, "PATTERN", "tensors that stay as they are", 0, 0}, \
+    {"--target-size", OPT_INT, &j.target, "SIZE", "choose types so that the file is no larger and the error small", 1, INT64_MAX}, \
+    {"--dry-run", OPT_FLAG, &j.dry, NULL, "write nothing; show types and sizes", 0, 0}, \
+    {"--errors", OPT_FLAG, &j.error, NULL, "show the error of each tensor: squared differences over squared values", 0, 0}, \
+    {"-t,--threads", OPT_INT, &threads, "N", "threads (default: one per core)", 1, 256}
+
 int cmd_quantize(int argc, char **argv) {
-    const char *args[3], *matrix = NULL, *compared = NULL;
-    int64_t threads = 0, target = 0;
-    int status, dry = 0;
-    report r = {0};
+    const char *args[3];
+    int64_t threads = 0;
+    int status;
     job j;
     const cli_option options[] = {
-        {"--imatrix", OPT_STRING, &matrix, "FILE", "importance of columns (GGUF), as llama-imatrix writes it", 0, 0},
         {"--type|--tensor-type", OPT_LIST, &j.types, "PATTERN=TYPE", "the type of tensors whose name has this part (* stands for anything)", 0, 0},
-        {"--output-type|--output-tensor-type", OPT_STRING, &j.output, "TYPE", "the type of output.weight", 0, 0},
-        {"--embedding-type|--token-embedding-type", OPT_STRING, &j.embedding, "TYPE", "the type of token_embd.weight", 0, 0},
-        {"--keep", OPT_LIST, &j.keep, "PATTERN", "tensors that stay as they are", 0, 0},
-        {"--target-size", OPT_INT, &target, "SIZE", "choose types so that the file is no larger and the error small", 1, INT64_MAX},
-        {"--dry-run", OPT_FLAG, &dry, NULL, "write nothing; show types and sizes", 0, 0},
-        {"--errors", OPT_FLAG, &j.error, NULL, "show the error of each tensor: squared differences over squared values", 0, 0},
-        {"--compare", OPT_STRING, &compared, "TYPE,TYPE,..", "with --dry-run: also the sizes and errors of these types", 0, 0},
+        {"--compare", OPT_STRING, &j.compared, "TYPE,TYPE,..", "with --dry-run: also the sizes and errors of these types", 0, 0},
         {"--requantize|--allow-requantize", OPT_FLAG, &j.again, NULL, "also of a file that is quantised already", 0, 0},
-        {"-t,--threads", OPT_INT, &threads, "N", "threads (default: one per core)", 1, 256},
+        COMMON_OPTIONS,
     };
     const cli_spec spec = {"quantize",
                            "IN OUT TYPE",
                            "Write a model with its matrices in another storage type: F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q2_K_S Q3_K_S Q3_K_M\n"
                            "Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4 Q1_0 Q2_0 F32. In the mixtures\n"
                            "(_S, _M, _L) some tensors get more bits. Vectors, routers and convolutions stay as they are. OUT appears when it is\n"
-                           "complete. With --dry-run OUT may be left out. --report shows bytes by kind of tensor and bits of each layer; with\n"
-                           "--errors the errors of layers; with --compare size and error of the types.\n",
+                           "complete. With --dry-run OUT may be left out. IN may be a Hugging Face folder, as for `infer convert`. --report\n"
+                           "shows bytes by kind of tensor and bits by layer; with --errors errors by layer; with --compare the types.\n",
                            options,
                            sizeof options / sizeof options[0],
                            TAKES_JSON | TAKES_REPORT,
@@ -397,29 +457,60 @@ int cmd_quantize(int argc, char **argv) {
                            3};
     cli_common common;
     memset(&j, 0, sizeof j);
+    j.command = "quantize";
     if (cli_parse(&spec, argc, argv, &common, args, &status)) {
         const char *type = args[2] ? args[2] : args[1], *path = args[2] ? args[1] : NULL;
-        j.json = common.json;
-        j.threads = threads ? (int)threads : platform_cores();
+        j.threads = (int)threads;
         j.recipe = recipe_named(type);
         if (j.recipe == NULL) status = cli_usage_error("quantize", "unknown type %s: one of %s", type, recipe_names());
-        else status = check_job(&j, &r, args[0], path, compared, target > 0, dry, common.report);
-        if (status == CLI_DONE) {
-            cli_catch_interrupts();
-            status = matrix == NULL || importance_open(&j.importance, "quantize", matrix) ? run_job(&j, path, target, dry) : CLI_FAILED;
-        }
-        if (status == CLI_DONE && common.report) {
-            report_begin(&r, "Quantising", cli_base_name(args[0]), argc, argv);
-            report_quantize(&r, &j.in, j.tensors, j.errors, j.outcomes, j.n_outcomes);
-        }
-        status = report_close(&r, status);
+        else if (path == NULL && !j.dry) status = cli_usage_error("quantize", "give IN, OUT and TYPE");
+        else status = run_command(&j, args[0], path, &common, argc, argv);
     }
-    importance_close(&j.importance);
-    file_close(&j.in);
-    free((void *)j.keys);
-    free(j.tensors);
-    free(j.errors);
-    free((void *)j.types.items);
-    free((void *)j.keep.items);
+    free_job(&j);
+    return status;
+}
+
+/* TYPE alone is a recipe; PATTERN=TYPE stay in the list. 0 after saying that there is no such type. */
+static int take_recipe(job *j) {
+    int i, n = 0;
+    for (i = 0; i < j->types.n; i++) {
+        const char *s = j->types.items[i];
+        if (strchr(s, '=')) j->types.items[n++] = s;
+        else if ((j->recipe = recipe_named(s)) == NULL) return cli_usage_error(j->command, "unknown type %s: one of %s", s, recipe_names()) == CLI_DONE;
+    }
+    j->types.n = n;
+    return 1;
+}
+
+int cmd_convert(int argc, char **argv) {
+    const char *args[2];
+    int64_t threads = 0;
+    int status;
+    job j;
+    const cli_option options[] = {
+        {"--type|--outtype", OPT_LIST, &j.types, "TYPE", "the matrices' type (default: as they are), as for quantize; or PATTERN=TYPE", 0, 0},
+        COMMON_OPTIONS,
+    };
+    const cli_spec spec = {"convert",
+                           "FOLDER OUT",
+                           "Write a Hugging Face folder (config.json, *.safetensors, tokenizer) as a GGUF file, without Python. Matrices stay in\n"
+                           "the type that they have (F8 becomes BF16) unless --type says otherwise, for example --type Q4_K_M; nothing is written\n"
+                           "in between. OUT appears when it is complete. Pickles (*.bin, *.pth) are not read.\n",
+                           options,
+                           sizeof options / sizeof options[0],
+                           TAKES_JSON | TAKES_REPORT,
+                           1,
+                           2};
+    cli_common common;
+    memset(&j, 0, sizeof j);
+    j.command = "convert";
+    j.again = j.checked = 1;
+    if (cli_parse(&spec, argc, argv, &common, args, &status)) {
+        j.threads = (int)threads;
+        if (!take_recipe(&j)) status = CLI_USAGE;
+        else if (args[1] == NULL && !j.dry) status = cli_usage_error("convert", "give FOLDER and OUT");
+        else status = run_command(&j, args[0], args[1], &common, argc, argv);
+    }
+    free_job(&j);
     return status;
 }

@@ -63,6 +63,12 @@ void gguf_u32(gguf_out *g, const char *key, uint32_t x) {
     meta_number(g, x, 4);
 }
 
+void gguf_i32(gguf_out *g, const char *key, int32_t x) {
+    unsigned char p[4];
+    gguf_store(p, (uint32_t)x, 4);
+    gguf_raw(g, key, GGUF_I32, p, 4);
+}
+
 void gguf_f32(gguf_out *g, const char *key, double x) {
     meta_key(g, key, GGUF_F32);
     meta_number(g, float_bits(x), 4);
@@ -129,16 +135,23 @@ static void put_zeros(gguf_out *g, uint64_t n) {
 enum { HEAD_BYTES = 24 };
 uint64_t gguf_header_bytes(const gguf_out *g) { return padded(g, HEAD_BYTES + g->meta_n + g->directory_n); }
 
+void gguf_header(const gguf_out *g, unsigned char *out) {
+    memcpy(out, "GGUF", 4);
+    gguf_store(out + 4, 3, 4);
+    gguf_store(out + 8, g->n_tensors, 8);
+    gguf_store(out + 16, g->n_meta, 8);
+    if (g->meta_n) memcpy(out + HEAD_BYTES, g->meta, g->meta_n);
+    if (g->directory_n) memcpy(out + HEAD_BYTES + g->meta_n, g->directory, g->directory_n);
+    memset(out + HEAD_BYTES + g->meta_n + g->directory_n, 0, (size_t)gguf_header_bytes(g) - (HEAD_BYTES + g->meta_n + g->directory_n));
+}
+
 void gguf_begin(gguf_out *g) {
-    unsigned char head[HEAD_BYTES];
-    memcpy(head, "GGUF", 4);
-    gguf_store(head + 4, 3, 4);
-    gguf_store(head + 8, g->n_tensors, 8);
-    gguf_store(head + 16, g->n_meta, 8);
-    put(g, head, sizeof head);
-    put(g, g->meta, g->meta_n);
-    put(g, g->directory, g->directory_n);
-    put_zeros(g, gguf_header_bytes(g) - (sizeof head + g->meta_n + g->directory_n));
+    const uint64_t n = gguf_header_bytes(g);
+    unsigned char *header = g->failed ? NULL : malloc((size_t)n);
+    if (header == NULL) g->failed = 1;
+    else gguf_header(g, header);
+    if (header) put(g, header, (size_t)n);
+    free(header);
 }
 
 void gguf_data(gguf_out *g, const void *p, size_t n) {

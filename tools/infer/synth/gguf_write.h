@@ -26,6 +26,7 @@ void gguf_store(unsigned char *p, uint64_t x, int n);
 uint64_t gguf_load(const unsigned char *p, int n); /* and back */
 
 void gguf_u32(gguf_out *g, const char *key, uint32_t x);
+void gguf_i32(gguf_out *g, const char *key, int32_t x);
 void gguf_f32(gguf_out *g, const char *key, double x);
 void gguf_bool(gguf_out *g, const char *key, int x);
 void gguf_string(gguf_out *g, const char *key, const char *s);
@@ -41,6 +42,7 @@ void gguf_raw(gguf_out *g, const char *key, uint32_t type, const void *value, si
 void gguf_tensor(gguf_out *g, const char *name, uint32_t type, int n_dims, const uint64_t *dims, uint64_t bytes);
 /* Bytes of the header as it is so far, padding included. */
 uint64_t gguf_header_bytes(const gguf_out *g);
+void gguf_header(const gguf_out *g, unsigned char *out); /* so many bytes; not when it has failed */
 /* Everything is announced: write the header. */
 void gguf_begin(gguf_out *g);
 /* Bytes of the tensors in the order in which they were announced; gguf_pad after each tensor. */

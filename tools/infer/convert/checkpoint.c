@@ -1,0 +1,165 @@
+/* checkpoint.c: a Hugging Face folder opened as a model. */
+#include "convert.h"
+
+#include "tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The metadata as it was written, to keys: of those with one name the last counts, and one without a type takes the name away. */
+static int take_keys(checkpoint *c) {
+    file_model *m = c->m;
+    const unsigned char *p = c->keys.meta, *end = p + c->keys.meta_n;
+    if (c->keys.failed) return cli_fail(c->command, "out of memory") == CLI_DONE;
+    m->keys = cli_alloc(c->command, (size_t)c->keys.n_meta + 1, sizeof *m->keys);
+    if (m->keys == NULL) return 0;
+    while (p < end) {
+        const size_t name_n = (size_t)gguf_load(p, 8);
+        const char *name = (const char *)p + 8;
+        const unsigned char *value = p + 8 + name_n + 4;
+        file_key k;
+        size_t i;
+        memset(&k, 0, sizeof k);
+        k.type = (uint32_t)gguf_load(value - 4, 4);
+        k.bytes = file_value_bytes(k.type, value);
+        k.n = 1;
+        if (k.type == GGUF_ARRAY) {
+            k.element = (uint32_t)gguf_load(value, 4);
+            k.n = gguf_load(value + 4, 8);
+        }
+        p = value + k.bytes;
+        for (i = 0; i < m->n_keys && (strlen(m->keys[i].name) != name_n || memcmp(m->keys[i].name, name, name_n) != 0); i++) {}
+        if (i < m->n_keys) { /* it was written before */
+            free(m->keys[i].name);
+            free(m->keys[i].value);
+            memmove(&m->keys[i], &m->keys[i + 1], (m->n_keys - i - 1) * sizeof m->keys[i]);
+            m->n_keys--;
+        }
+        if (k.type == GGUF_N_TYPES) continue;
+        k.name = cli_alloc(c->command, name_n + 1, 1);
+        k.value = cli_alloc(c->command, k.bytes + 1, 1);
+        m->keys[m->n_keys] = k;
+        m->n_keys++;
+        if (k.name == NULL || k.value == NULL) return 0;
+        memcpy(k.name, name, name_n);
+        k.name[name_n] = 0;
+        memcpy(k.value, value, k.bytes);
+        k.value[k.bytes] = 0;
+    }
+    return 1;
+}
+
+/* What the other files ask the config for. */
+static void sizes(checkpoint *c) {
+    static const char *const PARTS[] = {"text_config", "llm_config", "language_config", "thinker_config.text_config"};
+    size_t i;
+    c->text = c->config;
+    for (i = 0; i < sizeof PARTS / sizeof PARTS[0] && c->text == c->config; i++) {
+        const infer_json *part = cfg(c, PARTS[i]);
+        if (infer_json_kind(part) == INFER_JSON_OBJECT) c->text = part;
+    }
+    c->n_layers = cfg_int(c, "num_hidden_layers|n_layers|n_layer|num_layers", 0);
+    c->n_embd = cfg_int(c, "hidden_size|n_embd|d_model|dim", 0);
+    c->n_head = cfg_int(c, "num_attention_heads|n_head|n_heads|num_heads", 0);
+    c->n_head_kv = cfg_int(c, "num_key_value_heads|n_kv_heads", c->n_head);
+    c->head_dim = cfg_int(c, "head_dim", c->n_head ? c->n_embd / c->n_head : 0);
+    c->n_vocab = cfg_int(c, "vocab_size", 0);
+}
+
+static int check_sizes(const checkpoint *c) {
+    const uint64_t most = 1 << 24;
+    if (c->n_layers > 0 && c->n_layers <= 1 << 16 && c->n_embd > 0 && c->n_embd <= most && c->n_head <= 1 << 16 && c->n_head_kv <= 1 << 16 && c->head_dim <= 1 << 16) return 1;
+    return cli_fail(c->command, "%s/config.json: %.0f layers of width %.0f with %.0f heads are not possible", c->folder, (double)c->n_layers, (double)c->n_embd, (double)c->n_head) == CLI_DONE;
+}
+
+/* Sampling that the model's makers recommend, in the keys that llama.cpp gives it. */
+static int sampling(checkpoint *c) {
+    static const struct {
+        const char *from, *key;
+        int whole;
+    } ROWS[] = {{"top_k", "top_k", 1}, {"top_p", "top_p", 0}, {"min_p", "min_p", 0}, {"temperature", "temp", 0}, {"repetition_penalty", "penalty_repeat", 0}};
+    infer_json *file;
+    char key[64];
+    size_t i;
+    if (!cfg_file(c->command, c->folder, "generation_config.json", 0, &file)) return 0;
+    for (i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        const infer_json *v = infer_json_get(file, ROWS[i].from);
+        const int32_t kind = infer_json_kind(v);
+        if (kind != INFER_JSON_INT && kind != INFER_JSON_FLOAT) continue;
+        snprintf(key, sizeof key, "general.sampling.%s", ROWS[i].key);
+        if (ROWS[i].whole && infer_json_int(v) >= 0) gguf_i32(&c->keys, key, (int32_t)infer_json_int(v));
+        else if (!ROWS[i].whole) gguf_f32(&c->keys, key, infer_json_number(v));
+    }
+    infer_json_free(file);
+    return 1;
+}
+
+/* Layers after the others, in their numbering, that predict further tokens. */
+static uint64_t count_next(const checkpoint *c) {
+    const uint64_t most = cfg_int(c, "num_nextn_predict_layers", 0);
+    uint64_t n;
+    for (n = 0; n < most; n++) {
+        char name[64];
+        snprintf(name, sizeof name, "model.layers.%llu.eh_proj.weight", (unsigned long long)(c->n_layers + n));
+        if (st_find(&c->st, name) == NULL) break;
+    }
+    return n;
+}
+
+static int fill(checkpoint *c) {
+    uint64_t rows = c->n_vocab;
+    size_t i;
+    if (!cfg_file(c->command, c->folder, "config.json", 1, &c->config)) return 0;
+    sizes(c);
+    c->family = family_of(c);
+    if (c->family == NULL || !check_sizes(c) || !st_open(&c->st, c->command, c->folder, "model")) return 0;
+    c->arch = c->family->arch;
+    if (c->family->flags & NEXT_BLOCKS) c->n_next = count_next(c);
+    gguf_string(&c->keys, "general.architecture", c->arch);
+    gguf_string(&c->keys, "general.type", "model");
+    gguf_string(&c->keys, "general.name", cli_base_name(c->folder));
+    if (!sampling(c) || !keys_common(c) || !keys_rows(c, c->family->keys) || (c->family->own_keys && !c->family->own_keys(c)) || !names_apply(c) || !make_done(c)) return 0;
+    for (i = 0; i < c->m->n_tensors; i++)
+        if (strcmp(c->m->tensors[i].name, "token_embd.weight") == 0) rows = c->m->tensors[i].dims[1];
+    if (rows == 0) return cli_fail(c->command, "%s: there are no embeddings of tokens", c->folder) == CLI_DONE;
+    return hf_tokenizer(c->command, c->folder, c->config, rows, NULL, &c->keys) && take_keys(c);
+}
+
+int checkpoint_open(file_model *m, const char *command, const char *folder, int natural) {
+    checkpoint *c = cli_alloc(command, 1, sizeof *c);
+    m->command = command;
+    m->path = folder;
+    m->n_parts = 1;
+    if (c == NULL) return 0;
+    memset(c, 0, sizeof *c);
+    c->command = command;
+    c->folder = folder;
+    c->m = m;
+    c->natural = natural;
+    m->folder = c;
+    return fill(c);
+}
+
+void checkpoint_close(checkpoint *c) {
+    size_t i;
+    if (c == NULL) return;
+    for (i = 0; i < c->m->n_tensors; i++) {
+        free(c->made[i].views);
+        free(c->made[i].values);
+    }
+    for (i = 0; i < 2; i++) free(c->windows[i].bytes);
+    free(c->made);
+    free(c->raw);
+    free(c->values);
+    gguf_free(&c->keys);
+    st_close(&c->st);
+    infer_json_free(c->config);
+    free(c);
+}
+
+int checkpoint_is_file(const checkpoint *c, const char *path) {
+    int i;
+    for (i = 0; i < c->st.n_paths; i++)
+        if (platform_same_file(c->st.paths[i], path)) return 1;
+    return 0;
+}

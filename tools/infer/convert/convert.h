@@ -1,0 +1,173 @@
+/* convert.h: a Hugging Face folder as a model. file_open (files/files.h) opens one as it opens a GGUF file, so that
+ * `convert`, `quantize`, `diff`, `hash` and `run` can read either.
+ *
+ * config.json becomes keys (keys.c; a family's own in families/), tensors get the names of GGUF (names.c), and what is
+ * laid out in another way there is read through views (views.c) when its bytes are asked for: nothing is stored twice.
+ * Functions return 0 after saying what is wrong, unless they say otherwise. */
+#ifndef CONVERT_H
+#define CONVERT_H
+
+#include "../files/files.h"
+#include "safetensors.h"
+
+/* ---- views.c -------------------------------------------------------------------------------- */
+
+enum { VIEW_LOOPS = 6 };
+/* Values of a source in another order: loops from the outside in, `step` values apart in the source. */
+typedef struct view {
+    const st_tensor *from;
+    const st_tensor *scales; /* of F8: a factor for each block of scale_rows x scale_cols values. MXFP4: a byte for each block */
+    uint64_t scale_rows, scale_cols;
+    uint64_t first;          /* value (MXFP4: block of 16 bytes) that it begins at */
+    int n_loops;
+    struct {
+        uint64_t n, step;
+    } loops[VIEW_LOOPS];
+    uint64_t n;      /* values in all */
+    int zeros;       /* not the source's values, but zeros in their place */
+    float factor[2]; /* multiplied with in float32, one after the other; 1 = not */
+} view;
+
+enum { TYPE_F32 = 0, TYPE_F16 = 1, TYPE_BF16 = 30, TYPE_MXFP4 = 39 }; /* storage types of GGUF */
+/* What happens to values on the way. */
+enum { MADE_COPY, MADE_PLUS_1, MADE_NEG_EXP, MADE_MXFP4 };
+
+/* A tensor of the model: its views one after the other, or values of its own. */
+typedef struct made {
+    view *views;
+    size_t n_views;
+    int op;
+    float *values; /* NULL: views */
+} made;
+
+/* ---- checkpoint.c --------------------------------------------------------------------------- */
+
+typedef struct family family;
+typedef struct checkpoint {
+    const char *command, *folder;
+    infer_json *config;
+    const infer_json *text; /* the part of the config that is the language model's; may be config itself */
+    const family *family;
+    const char *arch; /* the GGUF name */
+    st_files st;
+    gguf_out keys;
+    file_model *m; /* being filled in */
+    made *made;    /* of m->tensors */
+    uint64_t n_layers, n_embd, n_head, n_head_kv, head_dim, n_vocab; /* as far as the config says; 0 = it does not */
+    uint64_t n_next; /* layers that predict further tokens, after the others */
+    int natural;     /* as checkpoint_open was asked */
+    size_t left_out; /* tensors of image and sound encoders */
+    struct window {        /* views.c: what was read last of a source that is not read in its order; of its scales */
+        const st_tensor *of;
+        unsigned char *bytes;
+        uint64_t first, n, cap;
+    } windows[2];
+    unsigned char *raw; /* views.c: pieces of what is being made */
+    float *values;
+} checkpoint;
+
+/* ---- config.c ------------------------------------------------------------------------------- */
+
+/* The value under the first of these names ("a|b|c.d") that is there and not null, in the text's part or else in all; NULL = none. */
+const infer_json *cfg(const checkpoint *c, const char *names);
+uint64_t cfg_int(const checkpoint *c, const char *names, uint64_t otherwise); /* also when it is no whole number from 0 to 2^53 */
+double cfg_number(const checkpoint *c, const char *names, double otherwise);
+int cfg_true(const checkpoint *c, const char *names, int otherwise);
+const char *cfg_text(const checkpoint *c, const char *names); /* NULL = none */
+/* The same of rope_parameters or rope_scaling; kind: "full_attention", "sliding_attention" where a config has several. */
+const infer_json *cfg_rope(const checkpoint *c, const char *kind, const char *name);
+int cfg_says(const infer_json *v, const char *text); /* is it this string? */
+/* Element `layer` of layer_types, NULL = there is none. */
+const char *cfg_layer_type(const checkpoint *c, uint64_t layer);
+/* A file of the folder, to be freed; *out is NULL where there is none, which is an error if it is needed. */
+int cfg_file(const char *command, const char *folder, const char *name, int needed, infer_json **out);
+
+/* ---- keys.c --------------------------------------------------------------------------------- */
+
+enum { KEY_INT, KEY_FLOAT, KEY_BOOL, KEY_TEXT, KEY_IS_INT, KEY_IS_FLOAT, KEY_IS_TEXT, KEY_ROTARY, KEY_DROP };
+/* ARCH.key from the config (`from` as in cfg), `is` where it has none and `is` is not NO_DEFAULT. KEY_IS_*: `is` itself, or the text
+ * `from`. KEY_ROTARY: a head's values times that share. KEY_DROP: no such key, whatever was written before. */
+typedef struct key_row {
+    const char *key;
+    int kind;
+    const char *from;
+    double is;
+} key_row;
+#define NO_DEFAULT (-1e300)
+/* Keys of all models: sizes, rotation, norms, experts. */
+int keys_common(checkpoint *c);
+int keys_rows(checkpoint *c, const key_row *rows);
+void key_int(checkpoint *c, const char *key, uint64_t x); /* under the architecture's name */
+void key_float(checkpoint *c, const char *key, double x);
+void key_bool(checkpoint *c, const char *key, int x);
+void key_text(checkpoint *c, const char *key, const char *x);
+void key_ints(checkpoint *c, const char *key, const uint64_t *x, uint64_t n); /* an array, one for each layer */
+void key_bools(checkpoint *c, const char *key, const int *x, uint64_t n);
+/* Is layer i one with this type? An array of flags over all layers. */
+int key_layers_of(checkpoint *c, const char *key, const char *type);
+
+/* ---- views.c, continued --------------------------------------------------------------------- */
+
+/* A new tensor of the model, its dims as GGUF has them (dims[0] is a row). type: as its first view's source. NULL = out of memory. */
+made *make(checkpoint *c, const char *name, int n_dims, const uint64_t *dims);
+/* A view of `from`, beginning at value `first`; then its loops, from the outside in. A view without loops is one value. */
+view *make_view(checkpoint *c, made *m, st_tensor *from, uint64_t first);
+void view_loop(view *v, uint64_t n, uint64_t step); /* v may be NULL */
+/* As the source is, its dims reversed. squeezed: dims of 1 are left out. */
+made *make_whole(checkpoint *c, const char *name, st_tensor *from, int squeezed);
+/* Values of its own, in float32; n of them. */
+made *make_values(checkpoint *c, const char *name, uint64_t n, float **values);
+/* Everything is there: sizes and types agree. */
+int make_done(checkpoint *c);
+int made_read(checkpoint *c, const file_tensor *t, uint64_t offset, void *to, size_t n);
+
+/* ---- names.c -------------------------------------------------------------------------------- */
+
+/* What happens to a tensor besides its new name. */
+enum { NAME_COPY, NAME_PLUS_1, NAME_NEG_EXP, NAME_ROTARY_Q, NAME_ROTARY_K, NAME_TRANSPOSED, NAME_SQUEEZED, NAME_HALVES, NAME_EXPERTS, NAME_DROPPED };
+/* A name without .weight and .bias, or all of it where it has neither; `to` likewise, "a|b" for NAME_HALVES. */
+typedef struct name_row {
+    const char *from, *to;
+    int what;
+} name_row;
+
+/* All tensors of the checkpoint to tensors of the model. */
+int names_apply(checkpoint *c);
+/* A tensor by the rows for its name in a layer (-1: outside of layers). */
+int name_by_rows(checkpoint *c, st_tensor *t, int64_t layer, const char *rest);
+/* "blk.LAYER.what" to out (128 bytes). */
+const char *name_in(char *out, int64_t layer, const char *what);
+
+/* ---- families/families.c ----------------------------------------------------------------------------- */
+
+enum {
+    ROTARY_PAIRS = 1,  /* its Q and K are stored for halves, but the architecture rotates pairs: rows are reordered */
+    NORMS_PLUS_1 = 2,  /* norms have weights around 0 */
+    ENCODER = 4,       /* no causal mask */
+    NEXT_BLOCKS = 8,   /* layers after the others that predict further tokens are kept */
+    V_TILED = 16       /* heads of values are stored for each head of keys one after the other, but read in turn */
+};
+struct family {
+    const char *classes; /* of config.json's "architectures", separated by | */
+    const char *arch;
+    int (*fits)(checkpoint *c); /* of several rows with a class the first that fits; NULL = always */
+    int flags;
+    const key_row *keys;   /* or NULL */
+    const name_row *names; /* before the common ones; or NULL */
+    int (*own_keys)(checkpoint *c);
+    /* A tensor that a row cannot describe. rest: its name in layer `layer` (-1 = outside of layers). 1 = made, -1 = not its own. */
+    int (*own_tensor)(checkpoint *c, st_tensor *t, int64_t layer, const char *rest);
+    int (*own_rest)(checkpoint *c); /* when all others are made */
+};
+/* The row for config.json; NULL after saying that there is none. */
+const family *family_of(checkpoint *c);
+
+/* ---- checkpoint.c ---------------------------------------------------------------------------- */
+
+/* Opens a folder as a model. file_close closes it. natural: tensors have the types that are written when none is asked for (F8: BF16);
+ * else types that lose nothing (F8: F32). */
+int checkpoint_open(file_model *m, const char *command, const char *folder, int natural);
+void checkpoint_close(checkpoint *c);
+int checkpoint_is_file(const checkpoint *c, const char *path); /* is it one of the files read? */
+
+#endif
