@@ -122,10 +122,10 @@ static int fill(checkpoint *c) {
     for (i = 0; i < c->m->n_tensors; i++)
         if (strcmp(c->m->tensors[i].name, "token_embd.weight") == 0) rows = c->m->tensors[i].dims[1];
     if (rows == 0) return cli_fail(c->command, "%s: there are no embeddings of tokens", c->folder) == CLI_DONE;
-    return hf_tokenizer(c->command, c->folder, c->config, rows, NULL, &c->keys) && take_keys(c);
+    return hf_tokenizer(c->command, c->folder, c->config, rows, c->pre, &c->keys) && take_keys(c);
 }
 
-int checkpoint_open(file_model *m, const char *command, const char *folder, int natural) {
+int checkpoint_open(file_model *m, const char *command, const char *folder, int natural, const char *pre) {
     checkpoint *c = cli_alloc(command, 1, sizeof *c);
     m->command = command;
     m->path = folder;
@@ -136,6 +136,7 @@ int checkpoint_open(file_model *m, const char *command, const char *folder, int 
     c->folder = folder;
     c->m = m;
     c->natural = natural;
+    c->pre = pre;
     m->folder = c;
     return fill(c);
 }

@@ -55,7 +55,8 @@ typedef struct checkpoint {
     made *made;    /* of m->tensors */
     uint64_t n_layers, n_embd, n_head, n_head_kv, head_dim, n_vocab; /* as far as the config says; 0 = it does not */
     uint64_t n_next; /* layers that predict further tokens, after the others */
-    int natural;     /* as checkpoint_open was asked */
+    int natural;     /* as checkpoint_open was asked; so is this: */
+    const char *pre;
     size_t left_out; /* tensors of image and sound encoders */
     struct window {        /* views.c: what was read last of a source that is not read in its order; of its scales */
         const st_tensor *of;
@@ -165,8 +166,8 @@ const family *family_of(checkpoint *c);
 /* ---- checkpoint.c ---------------------------------------------------------------------------- */
 
 /* Opens a folder as a model. file_close closes it. natural: tensors have the types that are written when none is asked for (F8: BF16);
- * else types that lose nothing (F8: F32). */
-int checkpoint_open(file_model *m, const char *command, const char *folder, int natural);
+ * else types that lose nothing (F8: F32). pre: the pre-tokenizer's name, NULL = found from its rules. */
+int checkpoint_open(file_model *m, const char *command, const char *folder, int natural, const char *pre);
 void checkpoint_close(checkpoint *c);
 int checkpoint_is_file(const checkpoint *c, const char *path); /* is it one of the files read? */
 

@@ -256,7 +256,7 @@ static int marked_pre(const infer_json *rule, hf_marked *out) {
     if (infer_json_kind(rule) == INFER_JSON_NULL) return 1;
     if (hf_same(type, "Metaspace")) {
         out->marks = 1;
-        out->prefix = scheme.s ? !hf_same(scheme, "never") : is(rule, "add_prefix_space", 1);
+        out->prefix = out->unless = scheme.s ? !hf_same(scheme, "never") : is(rule, "add_prefix_space", 1);
         return !is(rule, "split", 1);
     }
     out->by_space = 1; /* behind the normalizer there are no spaces: no cut is ever made */

@@ -18,7 +18,7 @@ typedef struct job {
     uint64_t alignment;
     int threads, json, error, again, checked; /* checked: the library must compute it. error: measured for each tensor; again: types with blocks may be encoded again */
     cli_list types, keep;
-    const char *output, *embedding, *matrix, *compared;
+    const char *output, *embedding, *matrix, *compared, *pre;
     int64_t target; /* bytes; 0: none */
     int dry;
     double *errors;
@@ -399,7 +399,7 @@ static int run_command(job *j, const char *in, const char *path, const cli_commo
     if (!j->threads) j->threads = platform_cores();
     if (!check_types(j) || (j->compared && !parse_others(j))) return CLI_USAGE;
     if (j->compared) j->error = 1;
-    if (!file_open(&j->in, j->command, in)) return CLI_FAILED;
+    if (!file_open_pre(&j->in, j->command, in, j->pre)) return CLI_FAILED;
     cli_catch_interrupts();
     if (path && !j->dry && file_is_part(&j->in, path)) return cli_usage_error(j->command, "OUT is a file of the input: give another name");
     if (common->report) status = report_open(&r, j->command, common->report, files, 3);
@@ -489,6 +489,7 @@ int cmd_convert(int argc, char **argv) {
     job j;
     const cli_option options[] = {
         {"--type|--outtype", OPT_LIST, &j.types, "TYPE", "the matrices' type (default: as they are), as for quantize; or PATTERN=TYPE", 0, 0},
+        {"--pre", OPT_STRING, &j.pre, "NAME", "the pre-tokenizer (default: found from the rules in tokenizer.json)", 0, 0},
         COMMON_OPTIONS,
     };
     const cli_spec spec = {"convert",
