@@ -5,6 +5,7 @@
 #define QUANTIZE_H
 
 #include "../files/files.h"
+#include "../report/report.h"
 
 /* ---- recipes.c ------------------------------------------------------------------------------ */
 
@@ -15,6 +16,7 @@ const recipe *recipe_named(const char *name); /* any case; NULL = none */
 const char *recipe_names(void);
 /* general.file_type of a model made by it. */
 uint32_t recipe_file_type(const recipe *r);
+const char *recipe_name(const recipe *r);
 int type_info(int32_t id, infer_type_info *out); /* 0 = this build does not read it */
 /* The id of a storage type that can be written, by its name in any case; -1 = none. */
 int32_t type_named(const char *name, infer_type_info *out);
@@ -26,6 +28,8 @@ typedef struct layout {
     int64_t share; /* heads that share keys and values; 0 = unknown */
 } layout;
 void layout_of(const file_model *m, layout *out);
+/* The layer of "blk.7.attn_v.weight", "enc.blk.7.attn_v.weight", and what follows the number; -1 = none, and all of the name. */
+int tensor_layer(const char *name, const char **rest);
 /* Is it a matrix that loses little? Others stay as they are: vectors, routers, convolutions, positions, small pairs. */
 int recipe_takes(const file_tensor *t);
 /* The type that a recipe gives to such a tensor, before rows that do not fit. */
@@ -62,5 +66,16 @@ uint64_t type_bytes(int32_t type, const file_tensor *t);
 
 /* The types of n tensors (types[i] < 0: it keeps what bytes[i] says) with the least error whose bytes are at most `most`. */
 int target_types(const converting *c, importance *im, const file_tensor *const *tensors, size_t n, uint64_t most, int32_t *types, uint64_t *bytes);
+
+/* ---- report/quantize.c ---------------------------------------------------------------------- */
+
+/* What a TYPE makes of the model: bytes of the file, bits and mean error of a value (of those that stay as they are it is 0). */
+typedef struct outcome {
+    const char *name;
+    uint64_t bytes;
+    double bits, error; /* error: -1 = not measured */
+} outcome;
+/* to, errors (-1 = none): of each tensor of `in`. outcomes: of the TYPE, then of those that it is compared with. */
+void report_quantize(report *r, const file_model *in, const file_tensor *to, const double *errors, const outcome *outcomes, size_t n_outcomes);
 
 #endif
