@@ -238,6 +238,19 @@ static int measure_all(job *j, converting *c) {
     return status;
 }
 
+/* Files of importance may have been made of another text, or without some matrices. */
+static void tell_unknown(const job *j) {
+    unsigned long changed = 0, without = 0;
+    size_t i;
+    for (i = 0; i < j->in.n_tensors; i++) {
+        const file_tensor *t = &j->in.tensors[i];
+        if (j->tensors[i].type == t->type) continue;
+        changed++;
+        without += !importance_has(&j->importance, t);
+    }
+    if (j->importance.file.open && without) fprintf(stderr, "%lu of %lu matrices have no importance in %s\n", without, changed, j->importance.file.path);
+}
+
 static int run_job(job *j, const char *path, int64_t target, int dry) {
     converting c;
     uint64_t total, header;
@@ -247,6 +260,7 @@ static int run_job(job *j, const char *path, int64_t target, int dry) {
     c.threads = j->threads;
     j->alignment = file_alignment("quantize", j->in.path, j->in.keys, j->in.n_keys);
     if (j->alignment == 0 || !make_keys(j) || !plan(j)) return CLI_FAILED;
+    tell_unknown(j);
     header = header_bytes(j, &total);
     if (header == 0) return cli_fail("quantize", "out of memory");
     if (target) status = plan_target(j, &c, header, (uint64_t)target);
@@ -265,7 +279,7 @@ int cmd_quantize(int argc, char **argv) {
     int status, dry = 0;
     job j;
     const cli_option options[] = {
-        {"--imatrix", OPT_STRING, &matrix, "FILE", "importance of columns (GGUF), as llama-imatrix writes it", 0, 0},
+        {"--imatrix", OPT_STRING, &matrix, "FILE", "importance of columns, as `infer imatrix` and llama-imatrix write it", 0, 0},
         {"--type|--tensor-type", OPT_LIST, &j.types, "PATTERN=TYPE", "the type of tensors whose name has this part (* stands for anything)", 0, 0},
         {"--output-type|--output-tensor-type", OPT_STRING, &j.output, "TYPE", "the type of output.weight", 0, 0},
         {"--embedding-type|--token-embedding-type", OPT_STRING, &j.embedding, "TYPE", "the type of token_embd.weight", 0, 0},
@@ -301,7 +315,7 @@ int cmd_quantize(int argc, char **argv) {
         else if (file_open(&j.in, "quantize", args[0])) {
             cli_catch_interrupts();
             if (path && !dry && file_is_part(&j.in, path)) status = cli_usage_error("quantize", "OUT is a file of the input: give another name");
-            else if (matrix == NULL || importance_open(&j.importance, "quantize", matrix)) status = run_job(&j, path, target, dry);
+            else if (matrix == NULL || importance_open(&j.importance, "quantize", matrix, &j.in)) status = run_job(&j, path, target, dry);
         }
     }
     importance_close(&j.importance);
