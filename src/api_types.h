@@ -161,10 +161,10 @@ typedef struct infer_context_params {
     int32_t low_priority; /* 1 = the context's threads run at low priority; not the caller's */
     infer_inputs_fn inputs; /* receives the inputs of all matrix products of evals in this context, for statistics such
                              * as those of `infer imatrix`; NULL = none. Called by the thread that evaluates, in the
-                             * order of rows, once per product, or several times with some of the rows, so that sums
-                             * over calls do not depend on threads or batch. A row that is evaluated again, or by a call
-                             * that fails, is given all the same. On the CPU alone: UNSUPPORTED with layers on a GPU.
-                             * It may not call the library */
+                             * order of rows, once per product or several times with some of its rows. So sums over
+                             * calls depend neither on threads nor, where a pass reads a matrix once, on batch. Rows
+                             * that are evaluated again, or by a call that fails, are given all the same. On the CPU
+                             * alone: UNSUPPORTED with layers on a GPU. It must not call the library */
     void *inputs_user;
     uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_context_params;

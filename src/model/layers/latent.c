@@ -280,7 +280,8 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     }
     infer__sub_norm(c, l, INFER__W_LATENT_KV_A_NORM, &latent);
     infer__sub_norm(c, l, INFER__W_LATENT_K_NORM, &shared);
-    if (w[INFER__W_LATENT_KV_B].type) infer__give_input(c, &w[INFER__W_LATENT_KV_B], &latent); /* were it not absorbed */
+    if (w[INFER__W_LATENT_KV_B].type)
+        infer__give_input(c, &w[INFER__W_LATENT_KV_B], &latent); /* were it not absorbed */
     infer__latent_rotate(c, l, &shared, 0, 1, l->n_rot);
     infer__latent_rotate(c, l, &q, l->latent_k - l->n_rot, heads, l->latent_k);
     infer__trace(c, l->index, "q", &q);

@@ -201,12 +201,13 @@ static void put_sum(gguf_out *out, const imatrix_sum *t) {
 static int announce(const imatrix_sums *s, gguf_out *out, const imatrix_sum *t) {
     const uint64_t sums[2] = {t->n_values / t->n_counts, t->n_counts}, counts[2] = {1, t->n_counts};
     const size_t n = strlen(t->name);
+    const int n_dims = t->n_counts > 1 ? 2 : 1; /* as llama-imatrix writes them */
     char *name = cli_alloc(s->command, n + 16, 1);
     if (name == NULL) return 0;
     snprintf(name, n + 16, "%s.in_sum2", t->name);
-    gguf_tensor(out, name, F32, 2, sums, 4 * t->n_values);
+    gguf_tensor(out, name, F32, n_dims, sums, 4 * t->n_values);
     snprintf(name, n + 16, "%s.counts", t->name);
-    gguf_tensor(out, name, F32, 2, counts, 4 * t->n_counts);
+    gguf_tensor(out, name, F32, n_dims, counts, 4 * t->n_counts);
     free(name);
     return 1;
 }
