@@ -8,6 +8,7 @@ A step passes when it exits with 0; steps that print "N passed, N failed" count 
 go to build/totals/GROUP. INFER_TEST_DATA names large reference data; without it the tests that need it are skipped by name.
 """
 import glob, os, re, shlex, shutil, subprocess, sys, threading, time
+import wasm_page
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 os.chdir(ROOT)
@@ -566,7 +567,7 @@ def embedded(t, name, cc, script, qemu):
 
 def web_page(t):
     """examples/wasm in Chromium without a window."""
-    chromium = next((c for c in ("chromium-headless-shell", "chromium", "google-chrome", "chrome") if shutil.which(c)), None)
+    chromium = wasm_page.chromium()
     missing = [x for x in ("clang-19", "wasm-ld-19") if not shutil.which(x)] + ["chromium"] * (not chromium)
     if missing:
         t.skip("the page of examples/wasm", "%s is not installed" % " and ".join(missing))

@@ -5,13 +5,18 @@
 
 Chromium is driven by its DevTools protocol over a pipe: JSON messages that end with a zero byte, on descriptors 3 and 4.
 """
-import functools, http.server, json, os, subprocess, sys, tempfile, threading, time
+import functools, http.server, json, os, shutil, subprocess, sys, tempfile, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODEL = os.path.join(ROOT, "tests", "data", "models", "stories260K.F32.gguf")
 QUANTISED = os.path.join(ROOT, "tests", "data", "models", "TinyStories-656K.Q8_0.gguf")
 STORY = "Once upon a time, there was a little girl named Lily. She loved to play outside in the park."
 SECONDS = 120
+
+
+def chromium():
+    """The name of the browser as it is installed; None = it is not."""
+    return next((c for c in ("chromium-headless-shell", "chromium", "google-chrome", "chrome") if shutil.which(c)), None)
 
 
 class Browser:

@@ -57,6 +57,7 @@ int cmd_merge(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_imatrix(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 
@@ -107,7 +108,7 @@ typedef struct cli_common {
     int ctx_whole; /* --ctx 0: as many positions as the model was trained for */
     int exact, preload, lock, no_mmap, verbose, json;
     int mtp; /* not a shared option: open models with the block that predicts further tokens */
-    const char *model, *cpu_level, *pre, *devices, *shares, *kernel_cache;
+    const char *model, *cpu_level, *pre, *devices, *shares, *kernel_cache, *report;
     cli_list loras, controls;
     int merge;
     cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
@@ -115,7 +116,7 @@ typedef struct cli_common {
 
 /* Which of the shared options a command takes. */
 enum { TAKES_JSON = 1, TAKES_MODEL = 2, TAKES_COMPUTE = 4, TAKES_CONTEXT = 8, TAKES_SEED = 16, TAKES_DEVICE = 32,
-       TAKES_SAMPLING = 64, TAKES_ADAPTERS = 128 };
+       TAKES_SAMPLING = 64, TAKES_ADAPTERS = 128, TAKES_REPORT = 256 };
 
 typedef struct cli_spec {
     const char *command;
@@ -313,6 +314,8 @@ const char *cli_backend_name(const infer_memory *memory);
 
 /* ---- json.c --------------------------------------------------------------------------------- */
 
+/* Length of the UTF-8 character at s[0..n), 0 when it is none (overlong forms and surrogates included). */
+size_t cli_utf8_length(const char *s, size_t n);
 /* A string with quotes; bytes that are not UTF-8 become U+FFFD. */
 void json_string(FILE *file, const char *s, size_t n);
 void json_text(FILE *file, const char *s); /* the same, zero-terminated; NULL is null */

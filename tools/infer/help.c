@@ -60,7 +60,7 @@ void cli_print_help(const cli_spec *spec, const cli_option *shared, const int *g
     printf("usage: infer %s %s\n\n%s", spec->command, spec->usage, spec->about);
     if (spec->n_options + n_shared > 0) printf("\noptions:\n");
     for (i = 0; i < spec->n_options; i++) print_option(&spec->options[i]);
-    print_group(NULL, TAKES_SEED | TAKES_JSON, spec, shared, group, n_shared);
+    print_group(NULL, TAKES_SEED | TAKES_JSON | TAKES_REPORT, spec, shared, group, n_shared);
     print_group("sampling", TAKES_SAMPLING, spec, shared, group, n_shared);
     print_group("model", TAKES_MODEL | TAKES_ADAPTERS, spec, shared, group, n_shared);
     print_group("context", TAKES_CONTEXT, spec, shared, group, n_shared);

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Length of the UTF-8 character at s[0..n), 0 when it is none (overlong forms and surrogates included). */
-static size_t utf8_length(const unsigned char *s, size_t n) {
+size_t cli_utf8_length(const char *text, size_t n) {
+    const unsigned char *s = (const unsigned char *)text;
     size_t len = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
     size_t i;
     if (len == 0 || len > n) return 0;
@@ -24,7 +24,7 @@ void json_string(FILE *file, const char *s, size_t n) {
     fputc('"', file);
     while (i < n) {
         const unsigned char *c = (const unsigned char *)s + i;
-        size_t len = utf8_length(c, n - i);
+        size_t len = cli_utf8_length(s + i, n - i);
         if (len == 0)
             fputs("\\ufffd", file);
         else if (*c == '"' || *c == '\\')

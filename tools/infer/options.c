@@ -58,6 +58,7 @@ static const shared_row ROWS[] = {
      "ignore unrecognised metadata and tensors", 0, 0},
     {TAKES_MODEL, "--max-memory", OPT_INT, AT(max_memory), "SIZE", "fail rather than use more memory: 500M, 1.5G", 1, INT64_MAX},
     {TAKES_MODEL, "-v,--verbose|--log-verbose", OPT_FLAG, AT(verbose), NULL, "log to stderr", 0, 0},
+    {TAKES_REPORT, "--report", OPT_STRING, AT(report), "FILE", "write plots and tables to a page FILE.html, or the plots to FILE.svg", 0, 0},
     {TAKES_JSON, "--json", OPT_FLAG, AT(json), NULL, "machine-readable result on stdout", 0, 0},
 };
 enum { N_ROWS = (int)(sizeof ROWS / sizeof ROWS[0]) };
@@ -93,6 +94,7 @@ static const cli_habit HABITS[] = {
     {"--jinja", HABIT_FLAG, "chat always renders the model's own template"},
     {"--no-display-prompt,--no-escape,--simple-io,--log-disable,--no-perf,--no-prefill-assistant", HABIT_FLAG, "this is the default here"},
     {"--nowordwrap", HABIT_FLAG, "lines are never wrapped here"},
+    {"--no-ppl", HABIT_FLAG, "there is none: see infer perplexity"},
     {"-tb,--threads-batch", HABIT_VALUE, "prompts use the threads of -t"},
     {"-hf,--hf-repo,-hff,--hf-file,-hfr,-mu,--model-url,-dr", HABIT_REFUSED,
      "infer downloads nothing; fetch the file first and pass it with -m (`infer list` shows the files you have)"},

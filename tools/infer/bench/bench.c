@@ -4,42 +4,10 @@
  * (a model that repeats itself would hit the same experts and look faster). Medians of -r rounds; the very first round,
  * which includes page faults, is reported as first_token_s and not used otherwise. With --embed a prompt is many texts
  * of that length, and what is measured is infer_embed. */
-#include "../cli.h"
+#include "bench.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_PROFILE = 64, MAX_PROMPTS = 16 };
-
-typedef struct prompt {
-    int32_t tokens;
-    double *seconds; /* of every round; sorted in the end */
-    double tps, gops, share; /* operations per second in 1e9, and of the peak that applies */
-} prompt;
-
-typedef struct bench {
-    infer_model *model;
-    infer_context *context;
-    infer_session *session;
-    infer_model_info info;
-    prompt prompts[MAX_PROMPTS];
-    int32_t n_prompts, depth, fresh, rounds, threads, cells; /* depth: tokens before those measured; fresh: generated */
-    int32_t texts; /* that are embedded together; 0 = no embedding */
-    infer_token *ids; /* of a prompt, or of all texts */
-    const infer_token **text_ids;
-    size_t *text_n;
-    float *vectors;
-    double *fresh_s;
-    double load_s, first_s, evaluated_s, wall_s; /* evaluated: all evals; wall: the measured rounds */
-    double cpu_share;
-    int share_is_exact;
-    uint64_t peak_rss, cache_bytes; /* cache: of the whole context */
-    infer_stats stats;
-    double layer_macs, head_macs; /* multiply-adds of a token in the layers' matrices, and in the output matrix */
-    cli_peaks peaks;
-    const char *peak_name; /* the peak that applies to this model's matrices, and its operations per second */
-    double peak;
-} bench;
 
 /* ---- how much of the cores we got ------------------------------------------------------------ */
 
@@ -251,21 +219,28 @@ double cli_median(double *x, int32_t n) {
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
-static double rate(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
+double bench_rate(double work, double seconds) { return seconds > 0 ? work / seconds : 0; }
+
+int32_t bench_profile(const bench *b, infer_profile_row *rows, double *rest) {
+    int32_t i, n = 0;
+    if (infer_session_profile(b->session, rows, MAX_PROFILE, &n) != INFER_OK) n = 0;
+    if (n > MAX_PROFILE) n = MAX_PROFILE;
+    *rest = b->evaluated_s;
+    for (i = 0; i < n; i++) *rest -= rows[i].seconds;
+    return n;
+}
 
 static void print_profile(const bench *b, int json) {
     infer_profile_row rows[MAX_PROFILE];
-    int32_t i, n = 0;
-    double rest = b->evaluated_s;
-    if (infer_session_profile(b->session, rows, MAX_PROFILE, &n) != INFER_OK) n = 0;
-    if (n > MAX_PROFILE) n = MAX_PROFILE;
+    double rest;
+    const int32_t n = bench_profile(b, rows, &rest);
+    int32_t i;
     if (json)
         printf(", \"profile\": [");
     else
         printf("\n%-20s %10s %10s %7s %12s %8s\n", "operation", "calls", "seconds", "share", "MB", "GB/s");
     for (i = 0; i < n; i++) {
-        double gbs = rate((double)rows[i].bytes * 1e-9, rows[i].seconds);
-        rest -= rows[i].seconds;
+        double gbs = bench_rate((double)rows[i].bytes * 1e-9, rows[i].seconds);
         if (json) {
             printf("{\"op\": ");
             json_text(stdout, rows[i].op);
@@ -273,28 +248,31 @@ static void print_profile(const bench *b, int json) {
                    rows[i].seconds, (double)rows[i].bytes, gbs);
         } else {
             printf("%-20s %10.0f %10.4f %6.1f%% %12.1f %8.2f\n", rows[i].op, (double)rows[i].calls, rows[i].seconds,
-                   100 * rate(rows[i].seconds, b->evaluated_s), (double)rows[i].bytes * 1e-6, gbs);
+                   100 * bench_rate(rows[i].seconds, b->evaluated_s), (double)rows[i].bytes * 1e-6, gbs);
         }
     }
     if (json)
         printf("{\"op\": \"rest\", \"calls\": 0, \"seconds\": %.6f, \"bytes\": 0, \"gbs\": 0}]", rest);
     else
-        printf("%-20s %10s %10.4f %6.1f%%\n", "rest", "", rest, 100 * rate(rest, b->evaluated_s));
+        printf("%-20s %10s %10.4f %6.1f%%\n", "rest", "", rest, 100 * bench_rate(rest, b->evaluated_s));
 }
 
-static void finish_prompts(bench *b) {
+static void finish(bench *b) {
     int32_t k;
+    b->tps = b->fresh > 0 ? bench_rate(b->fresh, cli_median(b->fresh_s, b->rounds)) : 0;
+    b->gbs = (double)b->stats.weight_bytes * b->tps * 1e-9;
+    /* The cache was made for `cells` positions; a new token reads what is filled, on average half of the new ones. */
+    b->cache_gbs = (double)b->cache_bytes / b->cells * (b->depth + b->fresh / 2.0) * b->tps * 1e-9;
     for (k = 0; k < b->n_prompts; k++) {
         prompt *p = &b->prompts[k];
         double seconds = cli_median(p->seconds, b->rounds), tokens = (double)p->tokens * (b->texts ? b->texts : 1);
-        p->tps = rate(tokens, seconds);
-        p->gops = rate(2e-9 * (b->layer_macs * tokens + (b->texts ? 0 : b->head_macs)), seconds);
-        p->share = rate(p->gops, b->peak * 1e-9);
+        p->tps = bench_rate(tokens, seconds);
+        p->gops = bench_rate(2e-9 * (b->layer_macs * tokens + (b->texts ? 0 : b->head_macs)), seconds);
+        p->share = bench_rate(p->gops, b->peak * 1e-9);
     }
 }
 
-static void print_json(const bench *b, const prompt *last, const char *path, const char *backend, double tps,
-                       double gbs, double cache_gbs) {
+static void print_json(const bench *b, const prompt *last, const char *path, const char *backend) {
     double bandwidth = b->peaks.bandwidth * 1e-9;
     int32_t k;
     printf("{\"model\": ");
@@ -304,8 +282,8 @@ static void print_json(const bench *b, const prompt *last, const char *path, con
     printf(", \"backend\": \"%s\", \"threads\": %ld, \"prompt_tokens\": %ld, \"new_tokens\": %ld, \"depth\": %ld, "
            "\"prompt_tps\": %.4f, \"tps\": %.4f, \"gbs\": %.4f, \"cache_gbs\": %.4f, \"bandwidth_gbs\": %.4f, "
            "\"bandwidth_share\": %.4f, ",
-           backend, (long)b->threads, (long)last->tokens, (long)b->fresh, (long)b->depth, last->tps, tps, gbs,
-           cache_gbs, bandwidth, rate(gbs, bandwidth));
+           backend, (long)b->threads, (long)last->tokens, (long)b->fresh, (long)b->depth, last->tps, b->tps, b->gbs,
+           b->cache_gbs, bandwidth, bench_rate(b->gbs, bandwidth));
     printf("\"int8_gops\": %.2f, \"bf16_gflops\": %.2f, \"f32_gflops\": %.2f, ", b->peaks.int8 * 1e-9,
            b->peaks.bf16 * 1e-9, b->peaks.f32 * 1e-9);
     printf("\"int8_by\": \"%s\", \"bf16_by\": \"%s\", \"f32_by\": \"%s\", ", b->peaks.int8_by, b->peaks.bf16_by,
@@ -322,9 +300,8 @@ static void print_json(const bench *b, const prompt *last, const char *path, con
            b->first_s, (double)b->peak_rss, b->cpu_share);
 }
 
-static void print_text(const bench *b, const char *path, const char *backend, double tps, double gbs,
-                       double cache_gbs) {
-    double bandwidth = b->peaks.bandwidth * 1e-9;
+static void print_text(const bench *b, const char *path, const char *backend) {
+    double bandwidth = b->peaks.bandwidth * 1e-9, gbs = b->gbs;
     int32_t k;
     char a[32];
     printf("model       %s, %s, %s parameters, %s\n", cli_base_name(path), b->info.arch,
@@ -340,22 +317,22 @@ static void print_text(const bench *b, const char *path, const char *backend, do
         const prompt *p = &b->prompts[k];
         if (b->texts)
             printf("embedding   %ld texts of %ld tokens at %.2f texts/s, %.2f tokens/s (%.2f to %.2f)", (long)b->texts,
-                   (long)p->tokens, p->tps / p->tokens, p->tps, rate((double)p->tokens * b->texts, p->seconds[b->rounds - 1]),
-                   rate((double)p->tokens * b->texts, p->seconds[0]));
+                   (long)p->tokens, p->tps / p->tokens, p->tps, bench_rate((double)p->tokens * b->texts, p->seconds[b->rounds - 1]),
+                   bench_rate((double)p->tokens * b->texts, p->seconds[0]));
         else
             printf("prompt      %ld tokens at %.2f tokens/s (%.2f to %.2f)", (long)p->tokens, p->tps,
-                   rate(p->tokens, p->seconds[b->rounds - 1]), rate(p->tokens, p->seconds[0]));
+                   bench_rate(p->tokens, p->seconds[b->rounds - 1]), bench_rate(p->tokens, p->seconds[0]));
         if (b->peak > 0) printf(": %.0f G operations/s = %.0f %% of %s", p->gops, 100 * p->share, b->peak_name);
         printf("\n");
     }
     if (b->fresh > 0) {
-        printf("generation  %ld tokens at %.2f tokens/s (%.2f to %.2f)\n", (long)b->fresh, tps,
-               rate(b->fresh, b->fresh_s[b->rounds - 1]), rate(b->fresh, b->fresh_s[0]));
+        printf("generation  %ld tokens at %.2f tokens/s (%.2f to %.2f)\n", (long)b->fresh, b->tps,
+               bench_rate(b->fresh, b->fresh_s[b->rounds - 1]), bench_rate(b->fresh, b->fresh_s[0]));
         printf("reads       %s of weights a token: %.2f GB/s of %.2f GB/s = %.0f %%",
-               cli_bytes_text((double)b->stats.weight_bytes, a), gbs, bandwidth, 100 * rate(gbs, bandwidth));
+               cli_bytes_text((double)b->stats.weight_bytes, a), gbs, bandwidth, 100 * bench_rate(gbs, bandwidth));
         if (b->depth > 0) {
-            gbs += cache_gbs;
-            printf("; with the cache %.2f GB/s = %.0f %%", gbs, 100 * rate(gbs, bandwidth));
+            gbs += b->cache_gbs;
+            printf("; with the cache %.2f GB/s = %.0f %%", gbs, 100 * bench_rate(gbs, bandwidth));
         }
         printf("\n");
     }
@@ -364,17 +341,10 @@ static void print_text(const bench *b, const char *path, const char *backend, do
            b->share_is_exact ? "no thread got less than" : "a thread used on average", 100 * b->cpu_share);
 }
 
-static void print_results(bench *b, const char *path, const char *backend, int json, int profile) {
+static void print_results(const bench *b, const char *path, const char *backend, int json, int profile) {
     static const prompt none;
-    double tps = b->fresh > 0 ? rate(b->fresh, cli_median(b->fresh_s, b->rounds)) : 0;
-    double gbs = (double)b->stats.weight_bytes * tps * 1e-9;
-    /* The cache was made for `cells` positions; a new token reads what is filled, on average half of the new ones. */
-    double cache_gbs = (double)b->cache_bytes / b->cells * (b->depth + b->fresh / 2.0) * tps * 1e-9;
-    finish_prompts(b);
-    if (json)
-        print_json(b, b->n_prompts > 0 ? &b->prompts[b->n_prompts - 1] : &none, path, backend, tps, gbs, cache_gbs);
-    else
-        print_text(b, path, backend, tps, gbs, cache_gbs);
+    if (json) print_json(b, b->n_prompts > 0 ? &b->prompts[b->n_prompts - 1] : &none, path, backend);
+    else print_text(b, path, backend);
     if (profile) print_profile(b, json);
     if (json) printf("}\n");
 }
@@ -588,14 +558,15 @@ int cmd_bench(int argc, char **argv) {
         "  cpu_share       smallest share of a core that a thread got: time running / (running + waiting for a core).\n"
         "                  Below 0.97 something else used the machine. Only Linux tells per thread; elsewhere it is\n"
         "                  CPU time of the process / (wall time x threads), which counts idle threads as well\n\n"
-        "With --json, --profile adds a key \"profile\".\n",
+        "With --json, --profile adds a key \"profile\". --report shows the rates, with --profile also the time of operations.\n",
         options,
         sizeof options / sizeof options[0],
-        TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON,
+        TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_JSON | TAKES_REPORT,
         1,
         1};
     cli_common common;
     infer_model_params params;
+    report r = {0};
     bench b;
     double started;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
@@ -613,12 +584,17 @@ int cmd_bench(int argc, char **argv) {
     b.fresh = (int32_t)fresh;
     b.rounds = (int32_t)rounds;
     if (text_path && !lookup && !draft_path && !mtp) return cli_usage_error("bench", "--text is for --lookup, --draft and --mtp");
+    if (common.report && (lookup || draft_path || mtp || requests)) return cli_usage_error("bench", "--report goes with -p, -n and --embed only");
     if (lookup || draft_path || mtp) {
         if (requests || lengths || depth || profile || b.fresh == 0 || b.n_prompts != 1)
             return cli_usage_error("bench", "--lookup, --draft and --mtp go with one -p or --text, -n and -r only");
         return run_drafts(&b, args[0], &common, draft_path, text_path, lookup, mtp);
     }
     if (requests) return run_requests(&b, args[0], &common, requests, lengths || depth || profile);
+    if (common.report) {
+        status = report_open(&r, "bench", common.report, args, 1);
+        if (status != CLI_DONE) return status;
+    }
     common.needs = (int64_t)longest(&b) + 16;
     started = platform_clock();
     b.model = cli_open("bench", args[0], &common, 0);
@@ -632,7 +608,12 @@ int cmd_bench(int argc, char **argv) {
         cli_model_params("bench", &common, &params);
         cli_measure_peaks(b.threads, params.cpu_level, &b.peaks);
         choose_peak(&b, common.exact, memory.device == 0);
+        finish(&b);
         print_results(&b, args[0], cli_backend_name(&memory), common.json, profile);
+        if (r.path) {
+            report_begin(&r, "Speed of", cli_base_name(args[0]), argc, argv);
+            report_bench(&r, &b, cli_backend_name(&memory), profile);
+        }
     }
     infer_session_destroy(b.session);
     infer_context_destroy(b.context);
@@ -643,5 +624,5 @@ int cmd_bench(int argc, char **argv) {
     free(b.vectors);
     free(b.fresh_s);
     for (i = 0; i < MAX_PROMPTS; i++) free(b.prompts[i].seconds);
-    return ok ? CLI_DONE : CLI_FAILED;
+    return report_close(&r, ok ? CLI_DONE : CLI_FAILED);
 }

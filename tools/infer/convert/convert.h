@@ -55,7 +55,8 @@ typedef struct checkpoint {
     made *made;    /* of m->tensors */
     uint64_t n_layers, n_embd, n_head, n_head_kv, head_dim, n_vocab; /* as far as the config says; 0 = it does not */
     uint64_t n_next; /* layers that predict further tokens, after the others */
-    int natural;     /* as checkpoint_open was asked */
+    int natural;     /* as checkpoint_open was asked; so is this: */
+    const char *pre;
     size_t left_out; /* tensors of image and sound encoders */
     struct window {        /* views.c: what was read last of a source that is not read in its order; of its scales */
         const st_tensor *of;
@@ -89,7 +90,8 @@ int cfg_is_type(const checkpoint *c, uint64_t layer, const char *types);
 int cfg_is_word(const char *words, const char *word);
 /* Is the head the embedding? -1 = it does not say. Of a model with several parts the outer config says it, if any. */
 int cfg_tied(const checkpoint *c);
-infer_json *cfg_file(const char *command, const char *folder, const char *name, int needed); /* to be freed; NULL */
+/* A file of the folder, to be freed; *out is NULL where there is none, which is an error if it is needed. */
+int cfg_file(const char *command, const char *folder, const char *name, int needed, infer_json **out);
 
 /* ---- checks.c ------------------------------------------------------------------------------- */
 
@@ -184,8 +186,8 @@ const family *family_of(checkpoint *c);
 /* ---- checkpoint.c ---------------------------------------------------------------------------- */
 
 /* Opens a folder as a model. file_close closes it. natural: tensors have the types that are written when none is asked for (F8: BF16);
- * else types that lose nothing (F8: F32). */
-int checkpoint_open(file_model *m, const char *command, const char *folder, int natural);
+ * else types that lose nothing (F8: F32). pre: the pre-tokenizer's name, NULL = found from its rules. */
+int checkpoint_open(file_model *m, const char *command, const char *folder, int natural, const char *pre);
 void checkpoint_close(checkpoint *c);
 int checkpoint_is_file(const checkpoint *c, const char *path); /* is it one of the files read? */
 

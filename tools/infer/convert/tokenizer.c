@@ -68,13 +68,26 @@ char *hf_read(hf_vocab *v, const char *name, size_t *n, int *failed) {
     return text;
 }
 
+/* A parser's memory is bounded by the length of the text. Vocabularies of short tokens can need more of it: white space behind
+ * the document raises the bound. */
+static infer_result parse(hf_vocab *v, infer_json **document, char **text, size_t n, infer_error *err) {
+    infer_result r = infer_json_parse(document, *text, n, NULL, err);
+    char *grown;
+    if (r != INFER_ERR_MEMORY || n > SIZE_MAX / 4) return r;
+    grown = cli_grow(v->command, *text, n, 4);
+    if (grown == NULL) return r;
+    *text = grown;
+    memset(grown + n, ' ', 3 * n);
+    return infer_json_parse(document, grown, 4 * n, NULL, err);
+}
+
 static infer_json *read_json(hf_vocab *v, const char *name, int *failed) {
     infer_json *document = NULL;
     infer_error err;
     size_t n;
     char *text = hf_read(v, name, &n, failed);
     if (text == NULL) return NULL;
-    if (infer_json_parse(&document, text, n, NULL, &err) != INFER_OK) {
+    if (parse(v, &document, &text, n, &err) != INFER_OK) {
         cli_fail(v->command, "%s/%s: %s", v->folder, name, err.message);
         *failed = 1;
     } else if (infer_json_kind(document) != INFER_JSON_OBJECT) {
@@ -261,20 +274,22 @@ static int put(hf_vocab *v, gguf_out *out) {
 
 /* ---- which file ---- */
 
-/* tokenizer.json has a BPE model over bytes, WordPiece or Unigram: a SentencePiece model beside it says less, or is another
- * model's. With byte fallback the SentencePiece model has the scores that tokenizer.json lacks. */
+/* Models that tokenizer.json holds in full: BPE over bytes and WordPiece. With byte fallback and for Unigram, a SentencePiece
+ * model beside it says more: scores, and the rules for spaces. */
 static int prefers_json(const hf_vocab *v) {
     const infer_json *model = infer_json_get(v->tokenizer, "model");
-    return v->tokenizer && infer_json_kind(infer_json_get(model, "byte_fallback")) != INFER_JSON_TRUE;
+    return infer_json_kind(infer_json_get(model, "vocab")) == INFER_JSON_OBJECT &&
+           infer_json_kind(infer_json_get(model, "byte_fallback")) != INFER_JSON_TRUE;
 }
 
 static int read_tokens(hf_vocab *v) {
-    static const char *const MODELS[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"};
+    static const char *const MODELS[] = {"tokenizer.model", "spiece.model", HF_XLM_MODEL};
     size_t i;
     if (prefers_json(v)) return hf_from_json(v);
-    for (i = 0; i < sizeof MODELS / sizeof *MODELS; i++)
+    for (i = 0; i < 2; i++)
         if (hf_exists(v, MODELS[i])) return hf_from_spm(v, MODELS[i]);
-    if (v->tokenizer) return hf_from_json(v);
+    if (v->tokenizer) return hf_from_json(v); /* it has the ids that XLM-RoBERTa gives to the pieces of its model */
+    if (hf_exists(v, MODELS[i])) return hf_from_spm(v, MODELS[i]);
     if (hf_exists(v, "vocab.json")) return hf_from_vocab_json(v);
     if (hf_exists(v, "vocab.txt")) return hf_from_vocab_txt(v);
     cli_fail(v->command, "%s: no tokenizer: tokenizer.json, tokenizer.model, vocab.json or vocab.txt is needed%s", v->folder,
@@ -294,7 +309,11 @@ static int read_folder(hf_vocab *v) {
     if (!failed) v->generation = read_json(v, "generation_config.json", &failed);
     if (failed) return 0;
     hf_names(v);
-    return read_tokens(v) && hf_specials(v) && hf_family_rows(v) && pad(v);
+    if (!read_tokens(v) || !hf_specials(v) || !hf_family_rows(v) || !pad(v)) return 0;
+    if (strcmp(v->model, "t5") == 0 && v->space_prefix != v->extra_spaces)
+        hf_note(v, "%s: a space %s put before a text, and superfluous ones are %s: GGUF files cannot say one without the other, so ids of some "
+                "texts will differ", v->folder, v->space_prefix ? "is" : "is not", v->extra_spaces ? "removed" : "kept");
+    return 1;
 }
 
 int hf_tokenizer(const char *command, const char *folder, const infer_json *config, uint64_t vocab, const char *pre, gguf_out *out) {

@@ -113,7 +113,7 @@ static int scores_from_merges(hf_vocab *v) {
         for (; table[at]; at = (at + 1) & (slots - 1)) {
             hf_token *t = &v->tokens[table[at] - 1];
             if (t->text.n != n_a + n_b || memcmp(t->text.s, m->s, n_a) != 0 || memcmp(t->text.s + n_a, space + 1, n_b) != 0) continue;
-            t->score = -(double)i;
+            t->score = 0 - (double)i;
             break;
         }
     }
@@ -132,6 +132,9 @@ static int from_fallback_bpe(hf_vocab *v) {
         v->space_prefix = 0;
         return 1;
     }
+    if (rules.unless)
+        hf_note(v, "%s/tokenizer.json: a space is put before texts unless they begin with one: GGUF files cannot say so, it is put before all",
+                v->folder);
     v->model = "llama";
     v->pre = "default";
     v->has_merges = 0;

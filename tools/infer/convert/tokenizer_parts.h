@@ -10,6 +10,7 @@
 
 #include "tokenizer.h"
 
+#define HF_XLM_MODEL "sentencepiece.bpe.model" /* XLM-RoBERTa's: its ids are not those of the pieces */
 enum { HF_NORMAL = 1, HF_UNKNOWN, HF_CONTROL, HF_USER, HF_UNUSED, HF_BYTE }; /* tokenizer.ggml.token_type */
 enum { HF_BOS, HF_EOS, HF_UNK, HF_SEP, HF_PAD, HF_CLS, HF_MASK, HF_EOT, HF_EOM, HF_PREFIX, HF_SUFFIX, HF_MIDDLE, HF_SPECIALS };
 enum { HF_NAMED = HF_MASK + 1 }; /* of these, the ones that files name: bos_token, bos_token_id, ... */
@@ -115,7 +116,8 @@ const char *hf_pre_find(hf_vocab *v);
 /* The rules of a BPE model that works on marked text (U+2581 for spaces). */
 typedef struct hf_marked {
     int marks;    /* spaces become U+2581 */
-    int prefix;   /* one is put before a text */
+    int prefix;   /* one is put before a text, */
+    int unless;   /* unless it begins with one */
     int by_space; /* words end with their space */
 } hf_marked;
 int hf_marked_rules(hf_vocab *v, hf_marked *out);

@@ -177,9 +177,8 @@ static const char *refuse(const hf_vocab *v, const infer_json *rule, const char 
     size_t n = 0;
     if (infer_json_write(rule, -1, text, sizeof text, &n) != INFER_OK) n = 0;
     if (n == 0) text[0] = 0;
-    cli_fail(v->command, "%s/tokenizer.json: no pre-tokenizer of GGUF files has this %s (%.60s); --pre NAME says which one to use", v->folder,
-             what, why);
-    fprintf(stderr, "%s%s\n", text, n >= sizeof text ? "..." : "");
+    cli_fail(v->command, "%s/tokenizer.json: no pre-tokenizer of GGUF files has this %s (%.60s); --pre NAME says which one to use: %s%s", v->folder,
+             what, why, text, n >= sizeof text ? "..." : "");
     return NULL;
 }
 
@@ -256,7 +255,7 @@ static int marked_pre(const infer_json *rule, hf_marked *out) {
     if (infer_json_kind(rule) == INFER_JSON_NULL) return 1;
     if (hf_same(type, "Metaspace")) {
         out->marks = 1;
-        out->prefix = scheme.s ? !hf_same(scheme, "never") : is(rule, "add_prefix_space", 1);
+        out->prefix = out->unless = scheme.s ? !hf_same(scheme, "never") : is(rule, "add_prefix_space", 1);
         return !is(rule, "split", 1);
     }
     out->by_space = 1; /* behind the normalizer there are no spaces: no cut is ever made */

@@ -164,6 +164,18 @@ static void eos_list(hf_vocab *v, const infer_json *list) {
     }
 }
 
+/* The unknown token, where the key's absence would mean another one: converters leave it out where bytes stand in for it. */
+static void set_unknown(hf_vocab *v) {
+    const int64_t usual = strcmp(v->model, "t5") == 0 ? 2 : 0;
+    int64_t unknown = -1;
+    size_t i;
+    for (i = 0; i < v->n; i++) {
+        if (v->tokens[i].type == HF_BYTE) return;
+        if (v->tokens[i].type == HF_UNKNOWN && unknown < 0) unknown = (int64_t)i;
+    }
+    if (unknown != usual) set(v, HF_UNK, unknown);
+}
+
 int hf_specials(hf_vocab *v) {
     const int plain = strcmp(v->model, "llama") == 0 || strcmp(v->model, "t5") == 0; /* their types say which one is unknown */
     char key[32];
@@ -183,6 +195,7 @@ int hf_specials(hf_vocab *v) {
         if (v->special[i] < 0) set(v, i, hf_find(v, name_in(v->map, TEXT_KEYS[i])));
         set_id_of(v, i, infer_json_get(v->generation, ID_KEYS[i]));
     }
+    if (plain && v->special[HF_UNK] < 0) set_unknown(v);
     return 1;
 }
 

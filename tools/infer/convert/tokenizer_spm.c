@@ -179,7 +179,7 @@ int hf_from_spm(hf_vocab *v, const char *name) {
         v->space_prefix = m.prefix;
         v->extra_spaces = m.extra;
         v->charsmap = m.charsmap;
-        if (strcmp(name, "sentencepiece.bpe.model") == 0 && !realign(v)) return 0;
+        if (strcmp(name, HF_XLM_MODEL) == 0 && !realign(v)) return 0;
         return hf_added_spm(v);
     }
     v->model = "llama";

@@ -18,6 +18,7 @@ double quality_log_sum(const float *logits, int32_t n, float *max) {
 void quality_add(quality_sums *s, const float *logits, int32_t n, infer_token next) {
     float max;
     const double log_sum = quality_log_sum(logits, n, &max), loss = max + log_sum - logits[next];
+    if (s->losses) s->losses[s->n] = (float)loss;
     s->loss += loss;
     s->loss2 += loss * loss;
     s->n++;
@@ -98,4 +99,28 @@ float quality_percentile(float *values, size_t n, double part) {
     const size_t i = (size_t)at;
     qsort(values, n, sizeof *values, less);
     return i + 1 < n ? (float)(values[i] + (at - (double)i) * (values[i + 1] - values[i])) : values[n - 1];
+}
+
+void quality_course_of(const float *values, size_t n, int32_t window, int by_position, quality_course *out) {
+    const size_t rows = (size_t)quality_rows(window), windows = n / rows, all = by_position ? rows : windows;
+    double sum[QUALITY_BINS] = {0}, at[QUALITY_BINS] = {0}, count[QUALITY_BINS] = {0};
+    size_t i;
+    out->n = all < QUALITY_BINS ? all : QUALITY_BINS;
+    for (i = 0; i < n; i++) {
+        const size_t place = by_position ? i % rows : i / rows, bin = place * out->n / all;
+        sum[bin] += (double)values[i];
+        at[bin] += (double)place + (by_position ? (double)(window / 2) : 1);
+        count[bin]++;
+    }
+    for (i = 0; i < out->n; i++) {
+        out->at[i] = at[i] / count[i];
+        out->mean[i] = sum[i] / count[i];
+    }
+}
+
+double quality_top_1(const quality_result *r) { return (double)r->sums.same_top / (double)r->sums.n; }
+
+quality_figure quality_accuracy(const quality_result *r) {
+    const double right = (double)r->choices.right;
+    return quality_mean(right, right, r->choices.questions); /* each is 0 or 1 */
 }

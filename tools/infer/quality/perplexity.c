@@ -1,6 +1,5 @@
 /* perplexity.c: `infer perplexity`, how well models predict a text. */
 #include "quality.h"
-#include "choices.h"
 #include "../files/files.h"
 
 #include <math.h>
@@ -15,14 +14,8 @@ typedef struct job {
     cli_common common;
     char *data; /* of text_path */
     size_t n_data;
+    int course; /* how figures change along the text is recorded */
 } job;
-
-typedef struct result {
-    quality_sums sums;
-    choices_result choices;
-    uint64_t bytes;
-    float kl_median, kl_99, kl_max;
-} result;
 
 /* ---- one model ------------------------------------------------------------------------------ */
 
@@ -71,6 +64,7 @@ static int same_text(job *j, const infer_model *model, const quality_text *of_re
 
 static int measure(job *j, infer_model *model, quality_text *text, rows *r, out_file *out) {
     infer_model_info info;
+    size_t n;
     if (infer_model_get_info(model, &info) != INFER_OK) return CLI_FAILED;
     r->vocab = info.vocab;
     if (j->reference) {
@@ -83,8 +77,10 @@ static int measure(job *j, infer_model *model, quality_text *text, rows *r, out_
         if (j->data && !same_text(j, model, text)) return CLI_FAILED;
     } else if (!read_text(j, model, text)) return CLI_FAILED;
     if (j->chunks > 0 && text->n_windows > j->chunks) text->n_windows = (int32_t)j->chunks;
-    if (j->reference) r->sums->kls = cli_alloc("perplexity", (size_t)text->n_windows * (size_t)quality_rows(text->size), sizeof *r->sums->kls);
-    if (j->reference && r->sums->kls == NULL) return CLI_FAILED;
+    n = (size_t)text->n_windows * (size_t)quality_rows(text->size);
+    if (j->reference) r->sums->kls = cli_alloc("perplexity", n, sizeof *r->sums->kls);
+    else if (j->course) r->sums->losses = cli_alloc("perplexity", n, sizeof *r->sums->losses);
+    if ((j->reference && r->sums->kls == NULL) || (!j->reference && j->course && r->sums->losses == NULL)) return CLI_FAILED;
     if (j->save && (!out_open(out, "perplexity", j->save) || !reference_create(&r->to, "perplexity", out->out.file, text, info.vocab))) return CLI_FAILED;
     return quality_eval("perplexity", model, &j->common, text, add_row, r);
 }
@@ -100,7 +96,7 @@ static int answer(job *j, infer_model *model, choices_result *out) {
     return choices_eval(&c, model, &j->common, j->chunks, out);
 }
 
-static int run_model(job *j, const char *path, result *res) {
+static int run_model(job *j, const char *path, quality_result *res) {
     const int64_t ctx = j->common.ctx; /* what the reference says is of this model */
     out_file out;
     quality_text text;
@@ -118,13 +114,19 @@ static int run_model(job *j, const char *path, result *res) {
     if (model && infer_model_get_info(model, &info) == INFER_OK) res->bytes = info.file_bytes;
     if (status == CLI_DONE && j->save && (!out_close(&out) || !out_rename(&out))) status = CLI_FAILED;
     out_free(&out, status == CLI_DONE);
-    if (status == CLI_DONE && res->sums.kls) {
+    if (status == CLI_DONE && j->course && j->form == CHOICES_NONE) {
+        const float *values = res->sums.kls ? res->sums.kls : res->sums.losses;
+        quality_course_of(values, res->sums.n, text.size, 0, &res->by_window);
+        quality_course_of(values, res->sums.n, text.size, 1, &res->by_position);
+    }
+    if (status == CLI_DONE && res->sums.kls) { /* this sorts them */
         res->kl_median = quality_percentile(res->sums.kls, res->sums.n, 0.5);
         res->kl_99 = quality_percentile(res->sums.kls, res->sums.n, 0.99);
         res->kl_max = res->sums.kls[res->sums.n - 1];
     }
     free(res->sums.kls);
-    res->sums.kls = NULL;
+    free(res->sums.losses);
+    res->sums.kls = res->sums.losses = NULL;
     free(text.tokens);
     reference_close(&r.from);
     reference_close(&r.to);
@@ -135,17 +137,11 @@ static int run_model(job *j, const char *path, result *res) {
 
 /* ---- output --------------------------------------------------------------------------------- */
 
-static double top_1(const result *r) { return (double)r->sums.same_top / (double)r->sums.n; }
+static double chance(const quality_result *r) { return (double)r->choices.questions / (double)r->choices.answers; }
 
-static quality_figure accuracy(const result *r) {
-    const double n = (double)r->choices.questions, right = (double)r->choices.right;
-    return quality_mean(right, right, (size_t)n); /* each is 0 or 1 */
-}
-static double chance(const result *r) { return (double)r->choices.questions / (double)r->choices.answers; }
-
-static void print_text(const job *j, const result *r) {
+static void print_text(const job *j, const quality_result *r) {
     const quality_sums *s = &r->sums;
-    const quality_figure p = quality_perplexity(s->loss, s->loss2, s->n), a = accuracy(r);
+    const quality_figure p = quality_perplexity(s->loss, s->loss2, s->n), a = quality_accuracy(r);
     if (j->form != CHOICES_NONE) {
         printf("accuracy      %.3f +/- %.3f %%  (%lu of %lu questions; chance %.1f %%)\n", 100 * a.value, 100 * a.error, (unsigned long)r->choices.right,
                (unsigned long)r->choices.questions, 100 * chance(r));
@@ -159,7 +155,7 @@ static void print_text(const job *j, const result *r) {
         printf("ln of ratio   %.6f +/- %.6f\n", ratio.value, ratio.error);
         printf("KL divergence %.6f +/- %.6f, median %.6f, 99 %% %.6f, maximum %.6f\n", kl.value, kl.error, (double)r->kl_median, (double)r->kl_99,
                (double)r->kl_max);
-        printf("same top 1    %.3f %%\n", 100 * top_1(r));
+        printf("same top 1    %.3f %%\n", 100 * quality_top_1(r));
         printf("RMS of p      %.3f +/- %.3f %%\n", 100 * rms.value, 100 * rms.error);
     }
 }
@@ -169,7 +165,7 @@ static void json_field(const char *name, double x) {
     json_number(stdout, x);
 }
 
-static void print_json(const job *j, const char *path, const result *r, int named) {
+static void print_json(const job *j, const char *path, const quality_result *r, int named) {
     const quality_sums *s = &r->sums;
     const quality_figure p = quality_perplexity(s->loss, s->loss2, s->n);
     printf("{");
@@ -180,8 +176,8 @@ static void print_json(const job *j, const char *path, const result *r, int name
     }
     if (j->form != CHOICES_NONE) {
         printf("\"accuracy\": ");
-        json_number(stdout, accuracy(r).value);
-        json_field("error", accuracy(r).error);
+        json_number(stdout, quality_accuracy(r).value);
+        json_field("error", quality_accuracy(r).error);
         json_field("chance", chance(r));
         printf(", \"right\": %lu, \"questions\": %lu}", (unsigned long)r->choices.right, (unsigned long)r->choices.questions);
         return;
@@ -200,38 +196,38 @@ static void print_json(const job *j, const char *path, const result *r, int name
         json_field("kl_median", r->kl_median);
         json_field("kl_99", r->kl_99);
         json_field("kl_max", r->kl_max);
-        json_field("top1", top_1(r));
+        json_field("top1", quality_top_1(r));
         json_field("p_rms", quality_p_rms(s).value);
     }
     printf("}");
 }
 
 /* A row per model, its name last, so that columns stand below each other. */
-static void print_table_row(const job *j, const char *path, const result *r) {
+static void print_table_row(const job *j, const char *path, const quality_result *r) {
     const quality_sums *s = &r->sums;
     const quality_figure p = quality_perplexity(s->loss, s->loss2, s->n);
     char size[32];
     printf("%9s ", cli_bytes_text((double)r->bytes, size));
-    if (j->form != CHOICES_NONE) printf("%10.3f %7.3f", 100 * accuracy(r).value, 100 * accuracy(r).error);
+    if (j->form != CHOICES_NONE) printf("%10.3f %7.3f", 100 * quality_accuracy(r).value, 100 * quality_accuracy(r).error);
     else printf("%12.4f %9.4f", p.value, p.error);
     if (j->reference)
-        printf(" %10.6f %10.6f %10.6f %8.3f %8.3f", quality_mean(s->kl, s->kl2, s->n).value, (double)r->kl_median, (double)r->kl_99, 100 * top_1(r),
+        printf(" %10.6f %10.6f %10.6f %8.3f %8.3f", quality_mean(s->kl, s->kl2, s->n).value, (double)r->kl_median, (double)r->kl_99, 100 * quality_top_1(r),
                100 * quality_p_rms(s).value);
     printf("  %s\n", path);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static int run_all(job *j, const char **models, int n) {
+static int run_all(job *j, const char **models, int n, quality_result *results) {
     int i, status = CLI_DONE;
     if (j->common.json && n > 1) printf("[");
     for (i = 0; i < n && status == CLI_DONE; i++) {
-        result r;
-        status = run_model(j, models[i], &r);
+        const quality_result *r = &results[i];
+        status = run_model(j, models[i], &results[i]);
         if (status != CLI_DONE) break;
         if (j->common.json) {
             if (i) printf(",\n ");
-            print_json(j, models[i], &r, n > 1);
+            print_json(j, models[i], r, n > 1);
         } else if (n > 1) {
             if (i == 0) {
                 printf("%9s ", "size");
@@ -240,8 +236,8 @@ static int run_all(job *j, const char **models, int n) {
                 if (j->reference) printf(" %10s %10s %10s %8s %8s", "KL mean", "median", "99 %", "top 1 %", "p RMS %");
                 printf("  model\n");
             }
-            print_table_row(j, models[i], &r);
-        } else print_text(j, &r);
+            print_table_row(j, models[i], r);
+        } else print_text(j, r);
         fflush(stdout);
     }
     if (j->common.json && (n > 1 || status == CLI_DONE)) printf(n > 1 ? "]\n" : "\n");
@@ -250,6 +246,8 @@ static int run_all(job *j, const char **models, int n) {
 
 int cmd_perplexity(int argc, char **argv) {
     const char *models[MAX_MODELS];
+    quality_result *results;
+    report r = {0};
     job j;
     int status, n = 0;
     const cli_option options[] = {
@@ -270,10 +268,11 @@ int cmd_perplexity(int argc, char **argv) {
                            "  same top 1     how often both find the same token most probable\n"
                            "  RMS of p       root mean square difference of the probability of the text's token\n"
                            "With --choices the file holds questions with several answers, and the one whose tokens are most probable is taken:\n"
-                           "HellaSwag (six lines each), Winogrande (CSV), or llama.cpp's binary tasks (ARC, MMLU, TruthfulQA).\n",
+                           "HellaSwag (six lines each), Winogrande (CSV), or llama.cpp's binary tasks (ARC, MMLU, TruthfulQA).\n"
+                           "--report shows sizes and figures of several models, and of one how it does along the text.\n",
                            options,
                            sizeof options / sizeof options[0],
-                           TAKES_JSON | TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS,
+                           TAKES_JSON | TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_REPORT,
                            1,
                            MAX_MODELS};
     memset(&j, 0, sizeof j);
@@ -284,12 +283,26 @@ int cmd_perplexity(int argc, char **argv) {
     if (j.save && n > 1) return cli_usage_error("perplexity", "--save-logits is for one model");
     if (j.form != CHOICES_NONE && (j.save || j.reference || j.text_path == NULL))
         return cli_usage_error("perplexity", "--choices takes a file (-f), and no probabilities");
-    if (j.text_path) {
-        j.data = cli_read_file("perplexity", j.text_path, &j.n_data);
-        if (j.data == NULL) return CLI_FAILED;
+    if (j.common.report) {
+        const char *inputs[MAX_MODELS + 3] = {j.text_path, j.reference, j.save};
+        memcpy((void *)(inputs + 3), (const void *)models, (size_t)n * sizeof *models);
+        status = report_open(&r, "perplexity", j.common.report, inputs, (size_t)n + 3);
+        if (status != CLI_DONE) return status;
     }
-    cli_catch_interrupts();
-    status = run_all(&j, models, n);
+    j.course = j.common.report != NULL && n == 1;
+    results = cli_alloc("perplexity", (size_t)n, sizeof *results);
+    if (j.text_path) j.data = cli_read_file("perplexity", j.text_path, &j.n_data);
+    status = results && (j.data || !j.text_path) ? CLI_DONE : CLI_FAILED;
+    if (status == CLI_DONE) {
+        cli_catch_interrupts();
+        status = run_all(&j, models, n, results);
+    }
+    if (status == CLI_DONE && r.path) {
+        const char *of = j.text_path ? j.text_path : j.reference;
+        report_begin(&r, j.form != CHOICES_NONE ? "Questions of" : "Perplexity on", cli_base_name(of), argc, argv);
+        report_quality(&r, j.form != CHOICES_NONE ? QUALITY_CHOICES : j.reference ? QUALITY_KL : QUALITY_PERPLEXITY, models, results, (size_t)n);
+    }
+    free(results);
     free(j.data);
-    return status;
+    return report_close(&r, status);
 }

@@ -4,7 +4,8 @@
 #ifndef QUALITY_H
 #define QUALITY_H
 
-#include "../cli.h"
+#include "../report/report.h"
+#include "choices.h"
 
 /* ---- windows.c ------------------------------------------------------------------------------ */
 
@@ -39,7 +40,7 @@ typedef struct quality_sums {
     double base, base2, both; /* the reference's loss; products of the two */
     double kl, kl2, p_diff2, p_diff4;
     size_t same_top;
-    float *kls; /* KL divergence of each position, or NULL */
+    float *kls, *losses; /* KL divergence and loss of each position, or NULL */
 } quality_sums;
 
 /* The logarithm of the sum of the exponentials of logits, beside their maximum. */
@@ -57,6 +58,30 @@ quality_figure quality_log_ratio(const quality_sums *s);
 quality_figure quality_p_rms(const quality_sums *s);
 /* Sorts the values: the one below which `part` of them are. */
 float quality_percentile(float *values, size_t n, double part);
+
+/* Values of positions, in the mean over bins of windows (1, 2, ...) or of positions in their window (its size / 2, ...). */
+enum { QUALITY_BINS = 100 };
+typedef struct quality_course {
+    size_t n;
+    double at[QUALITY_BINS], mean[QUALITY_BINS]; /* at: the middle of the bin */
+} quality_course;
+void quality_course_of(const float *values, size_t n, int32_t window, int by_position, quality_course *out);
+
+/* What is measured of a model. */
+typedef struct quality_result {
+    quality_sums sums;
+    choices_result choices;
+    uint64_t bytes;
+    float kl_median, kl_99, kl_max;
+    quality_course by_window, by_position; /* of KL divergence or loss; n = 0: not recorded */
+} quality_result;
+double quality_top_1(const quality_result *r);
+quality_figure quality_accuracy(const quality_result *r);
+
+/* ---- report/perplexity.c -------------------------------------------------------------------- */
+
+enum { QUALITY_PERPLEXITY, QUALITY_KL, QUALITY_CHOICES }; /* what is measured; QUALITY_KL: beside a reference */
+void report_quality(report *r, int what, const char *const *models, const quality_result *results, size_t n);
 
 /* ---- reference.c ---------------------------------------------------------------------------- */
 

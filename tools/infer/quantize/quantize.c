@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_OUTCOMES = 17 };
+
 typedef struct job {
     const char *command;
     file_model in;
@@ -16,9 +18,14 @@ typedef struct job {
     uint64_t alignment;
     int threads, json, error, again, checked; /* checked: the library must compute it. error: measured for each tensor; again: types with blocks may be encoded again */
     cli_list types, keep;
-    const char *output, *embedding, *target;
+    const char *output, *embedding, *matrix, *compared, *pre;
+    int64_t target; /* bytes; 0: none */
+    int dry;
     double *errors;
     size_t n_fitted; /* matrices whose rows do not fit */
+    const recipe *others[MAX_OUTCOMES - 1]; /* --compare */
+    outcome outcomes[MAX_OUTCOMES]; /* the first is that of `recipe` */
+    size_t n_others, n_outcomes;
 } job;
 
 /* ---- plan ------------------------------------------------------------------------------------- */
@@ -79,6 +86,9 @@ static int plan(job *j) {
     layout l;
     size_t i;
     layout_of(&j->in, &l);
+    free(j->tensors);
+    free(j->errors);
+    j->n_fitted = 0;
     j->tensors = cli_alloc(j->command, j->in.n_tensors + 1, sizeof *j->tensors);
     j->errors = cli_alloc(j->command, j->in.n_tensors + 1, sizeof *j->errors);
     if (j->tensors == NULL || j->errors == NULL) return 0;
@@ -180,15 +190,46 @@ static uint64_t header_bytes(job *j, uint64_t *total) {
 
 /* ---- output ----------------------------------------------------------------------------------- */
 
-static void print_plan(const job *j, uint64_t total) {
-    char from[32], to[32];
-    double bits = 0, values = 0;
+/* Of the plan that is made. */
+static void add_outcome(job *j, const char *name, uint64_t total) {
+    outcome *o = &j->outcomes[j->n_outcomes++];
+    double bits = 0, values = 0, error = 0;
     size_t i;
     for (i = 0; i < j->in.n_tensors; i++) {
+        const double n = (double)j->tensors[i].dims[0] * (double)j->tensors[i].rows;
         bits += 8 * (double)j->tensors[i].bytes;
-        values += (double)j->tensors[i].dims[0] * (double)j->tensors[i].rows;
+        values += n;
+        if (j->errors[i] > 0) error += j->errors[i] * n;
     }
-    if (j->json) printf("{\"bytes\": %.0f, \"tensors\": [", (double)total);
+    o->name = name;
+    o->bytes = total;
+    o->bits = values > 0 ? bits / values : 0;
+    o->error = !j->error ? -1 : values > 0 ? error / values : 0;
+}
+
+static void print_outcomes(const job *j) {
+    char size[32];
+    size_t i;
+    printf(j->json ? ", \"compared\": [" : "%9s %8s %11s  type\n", "size", "bits", "mean error");
+    for (i = 0; i < j->n_outcomes; i++) {
+        const outcome *o = &j->outcomes[i];
+        if (!j->json) printf("%9s %8.3f %11.4g  %s\n", cli_bytes_text((double)o->bytes, size), o->bits, o->error, o->name);
+        else {
+            printf("%s{\"type\": \"%s\", \"bytes\": %.0f, \"bits\": ", i ? ",\n  " : "\n  ", o->name, (double)o->bytes);
+            json_number(stdout, o->bits);
+            printf(", \"error\": ");
+            json_number(stdout, o->error);
+            printf("}");
+        }
+    }
+    if (j->json) printf("\n]");
+}
+
+static void print_plan(const job *j) {
+    char from[32], to[32];
+    const double total = (double)j->outcomes[0].bytes;
+    size_t i;
+    if (j->json) printf("{\"bytes\": %.0f, \"tensors\": [", total);
     for (i = 0; i < j->in.n_tensors; i++) {
         const file_tensor *a = &j->in.tensors[i], *b = &j->tensors[i];
         if (j->json) {
@@ -207,8 +248,10 @@ static void print_plan(const job *j, uint64_t total) {
             printf("\n");
         }
     }
-    if (j->json) printf("\n]}\n");
-    else printf("%s of %s: %.2f bits per value\n", cli_bytes_text((double)total, to), cli_bytes_text((double)j->in.data_bytes, from), values > 0 ? bits / values : 0);
+    if (j->json) printf("\n]");
+    else printf("%s of %s: %.2f bits per value\n", cli_bytes_text(total, to), cli_bytes_text((double)j->in.data_bytes, from), j->outcomes[0].bits);
+    if (j->n_others) print_outcomes(j);
+    if (j->json) printf("}\n");
 }
 
 /* ---- the work --------------------------------------------------------------------------------- */
@@ -265,44 +308,121 @@ static int write_model(job *j, converting *c, const char *path) {
     return status;
 }
 
-static int measure_all(job *j, converting *c) {
+static int measure_all(job *j, converting *c, const char *name) {
+    out_progress p = {0};
     size_t i;
     int status = CLI_DONE;
+    c->progress = &p;
+    cli_progress_begin(&p.bar, name);
     for (i = 0; i < j->in.n_tensors && status == CLI_DONE; i++)
         if (j->tensors[i].type != j->in.tensors[i].type) status = convert_one(j, c, i);
+    cli_progress_end(&p.bar);
     return status;
 }
 
-static int run_job(job *j, const char *path, int64_t target, int dry) {
+/* --compare: the plans of other types, measured one after the other. The first outcome is the TYPE's, whose plan is made last. */
+static int compare(job *j, converting *c) {
+    const recipe *own = j->recipe;
+    uint64_t total;
+    size_t i;
+    int status = CLI_DONE;
+    j->n_outcomes = 1;
+    for (i = 0; i < j->n_others && status == CLI_DONE; i++) {
+        j->recipe = j->others[i];
+        if (!plan(j)) return CLI_FAILED;
+        if (header_bytes(j, &total) == 0) return cli_fail(j->command, "out of memory");
+        status = measure_all(j, c, recipe_name(j->recipe));
+        if (status == CLI_DONE) add_outcome(j, recipe_name(j->recipe), total);
+    }
+    j->recipe = own;
+    return status;
+}
+
+/* Matrices that a file of importance lacks, but the two that usually have none. */
+static void tell_unknown(const job *j) {
+    unsigned long changed = 0, without = 0;
+    size_t i;
+    for (i = 0; i < j->in.n_tensors; i++) {
+        const file_tensor *t = &j->in.tensors[i];
+        if (j->tensors[i].type == t->type || strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0) continue;
+        changed++;
+        without += !importance_has(&j->importance, t);
+    }
+    if (j->importance.file.open && without) fprintf(stderr, "%lu of %lu matrices have no importance in %s\n", without, changed, j->importance.file.path);
+}
+
+static int run_job(job *j, const char *path) {
     converting c;
     uint64_t total, header;
+    size_t n;
     int status = CLI_DONE;
     memset(&c, 0, sizeof c);
     c.in = &j->in;
     c.threads = j->threads;
     j->alignment = file_alignment(j->command, j->in.path, j->in.keys, j->in.n_keys);
-    if (j->alignment == 0 || !make_keys(j) || !plan(j)) return CLI_FAILED;
+    if (j->alignment == 0 || !make_keys(j)) return CLI_FAILED;
+    status = compare(j, &c);
+    if (status != CLI_DONE) return status;
+    if (!plan(j)) return CLI_FAILED;
+    tell_unknown(j);
     header = header_bytes(j, &total);
     if (header == 0) return cli_fail(j->command, "out of memory");
-    if (target) status = plan_target(j, &c, header, (uint64_t)target);
+    c.progress = NULL;
+    if (j->target) status = plan_target(j, &c, header, (uint64_t)j->target);
     header_bytes(j, &total);
-    if (status == CLI_DONE && dry) status = j->error ? measure_all(j, &c) : CLI_DONE;
+    if (status == CLI_DONE && j->dry) status = j->error ? measure_all(j, &c, "measuring") : CLI_DONE;
     else if (status == CLI_DONE) status = write_model(j, &c, path);
     if (status != CLI_DONE) return status;
     if (j->n_fitted) fprintf(stderr, "%.0f tensors have rows that are no multiple of the type's blocks: they got another type\n", (double)j->n_fitted);
-    if (dry || j->error) print_plan(j, total);
-    return status;
+    n = j->n_outcomes;
+    j->n_outcomes = 0;
+    add_outcome(j, j->target ? "--target-size" : j->recipe ? recipe_name(j->recipe) : "as they are", total);
+    j->n_outcomes = n;
+    if (j->dry || j->error) print_plan(j);
+    return CLI_DONE;
+}
+
+/* --compare TYPE,TYPE,...; the TYPE itself and what is named twice are left out. */
+static int parse_others(job *j) {
+    const char *text = j->compared;
+    if (!j->dry) return cli_usage_error("quantize", "--compare is for --dry-run") == CLI_DONE;
+    for (;; text++) {
+        const size_t n = strcspn(text, ",");
+        const recipe *r;
+        char name[32];
+        size_t i;
+        snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
+        r = recipe_named(name);
+        if (r == NULL) return cli_usage_error("quantize", "--compare: unknown type '%s': one of %s", name, recipe_names()) == CLI_DONE;
+        for (i = 0; i < j->n_others && j->others[i] != r; i++) {}
+        if (i == j->n_others && (r != j->recipe || j->target)) {
+            if (i == MAX_OUTCOMES - 1) return cli_usage_error("quantize", "--compare takes %d types at most", MAX_OUTCOMES - 1) == CLI_DONE;
+            j->others[j->n_others++] = r;
+        }
+        text += n;
+        if (*text == 0) return 1;
+    }
 }
 
 /* What both commands do once the options are read. A status. */
-static int run_command(job *j, const char *in, const char *path, const char *matrix, int64_t target, int dry) {
-    int status = CLI_FAILED;
-    if (!check_types(j)) return CLI_USAGE;
-    if (!file_open(&j->in, j->command, in)) return CLI_FAILED;
+static int run_command(job *j, const char *in, const char *path, const cli_common *common, int argc, char **argv) {
+    const char *const files[] = {in, path, j->matrix};
+    report r = {0};
+    int status = CLI_DONE;
+    j->json = common->json;
+    if (!j->threads) j->threads = platform_cores();
+    if (!check_types(j) || (j->compared && !parse_others(j))) return CLI_USAGE;
+    if (j->compared) j->error = 1;
+    if (!file_open_pre(&j->in, j->command, in, j->pre)) return CLI_FAILED;
     cli_catch_interrupts();
-    if (path && !dry && file_is_part(&j->in, path)) return cli_usage_error(j->command, "OUT is a file of the input: give another name");
-    if (matrix == NULL || importance_open(&j->importance, j->command, matrix)) status = run_job(j, path, target, dry);
-    return status;
+    if (path && !j->dry && file_is_part(&j->in, path)) return cli_usage_error(j->command, "OUT is a file of the input: give another name");
+    if (common->report) status = report_open(&r, j->command, common->report, files, 3);
+    if (status == CLI_DONE) status = j->matrix == NULL || importance_open(&j->importance, j->command, j->matrix, &j->in) ? run_job(j, path) : CLI_FAILED;
+    if (status == CLI_DONE && r.path) {
+        report_begin(&r, j->recipe ? "Quantising" : "Converting", cli_base_name(in), argc, argv);
+        report_quantize(&r, &j->in, j->tensors, j->errors, j->outcomes, j->n_outcomes);
+    }
+    return report_close(&r, status);
 }
 
 static void free_job(job *j) {
@@ -317,22 +437,23 @@ static void free_job(job *j) {
 
 /* Options of both commands. */
 #define COMMON_OPTIONS \
-    {"--imatrix", OPT_STRING, &matrix, "FILE", "importance of columns (GGUF), as llama-imatrix writes it", 0, 0}, \
+    {"--imatrix", OPT_STRING, &j.matrix, "FILE", "importance of columns, as `infer imatrix` and llama-imatrix write it", 0, 0}, \
     {"--output-type|--output-tensor-type", OPT_STRING, &j.output, "TYPE", "the type of output.weight", 0, 0}, \
     {"--embedding-type|--token-embedding-type", OPT_STRING, &j.embedding, "TYPE", "the type of token_embd.weight", 0, 0}, \
     {"--keep", OPT_LIST, &j.keep, "PATTERN", "tensors that stay as they are", 0, 0}, \
-    {"--target-size", OPT_INT, &target, "SIZE", "choose types so that the file is no larger and the error small", 1, INT64_MAX}, \
-    {"--dry-run", OPT_FLAG, &dry, NULL, "write nothing; show types and sizes", 0, 0}, \
+    {"--target-size", OPT_INT, &j.target, "SIZE", "choose types so that the file is no larger and the error small", 1, INT64_MAX}, \
+    {"--dry-run", OPT_FLAG, &j.dry, NULL, "write nothing; show types and sizes", 0, 0}, \
     {"--errors", OPT_FLAG, &j.error, NULL, "show the error of each tensor: squared differences over squared values", 0, 0}, \
     {"-t,--threads", OPT_INT, &threads, "N", "threads (default: one per core)", 1, 256}
 
 int cmd_quantize(int argc, char **argv) {
-    const char *args[3], *matrix = NULL;
-    int64_t threads = 0, target = 0;
-    int status, dry = 0;
+    const char *args[3];
+    int64_t threads = 0;
+    int status;
     job j;
     const cli_option options[] = {
         {"--type|--tensor-type", OPT_LIST, &j.types, "PATTERN=TYPE", "the type of tensors whose name has this part (* stands for anything)", 0, 0},
+        {"--compare", OPT_STRING, &j.compared, "TYPE,TYPE,..", "with --dry-run: also the sizes and errors of these types", 0, 0},
         {"--requantize|--allow-requantize", OPT_FLAG, &j.again, NULL, "also of a file that is quantised already", 0, 0},
         COMMON_OPTIONS,
     };
@@ -341,10 +462,11 @@ int cmd_quantize(int argc, char **argv) {
                            "Write a model with its matrices in another storage type: F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q2_K_S Q3_K_S Q3_K_M\n"
                            "Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4 Q1_0 Q2_0 F32. In the mixtures\n"
                            "(_S, _M, _L) some tensors get more bits. Vectors, routers and convolutions stay as they are. OUT appears when it is\n"
-                           "complete. With --dry-run OUT may be left out. IN may be a Hugging Face folder, as for `infer convert`.\n",
+                           "complete. With --dry-run OUT may be left out. IN may be a Hugging Face folder, as for `infer convert`. --report\n"
+                           "shows bytes by kind of tensor and bits by layer; with --errors errors by layer; with --compare the types.\n",
                            options,
                            sizeof options / sizeof options[0],
-                           TAKES_JSON,
+                           TAKES_JSON | TAKES_REPORT,
                            2,
                            3};
     cli_common common;
@@ -352,12 +474,11 @@ int cmd_quantize(int argc, char **argv) {
     j.command = "quantize";
     if (cli_parse(&spec, argc, argv, &common, args, &status)) {
         const char *type = args[2] ? args[2] : args[1], *path = args[2] ? args[1] : NULL;
-        j.json = common.json;
-        j.threads = threads ? (int)threads : platform_cores();
+        j.threads = (int)threads;
         j.recipe = recipe_named(type);
         if (j.recipe == NULL) status = cli_usage_error("quantize", "unknown type %s: one of %s", type, recipe_names());
-        else if (path == NULL && !dry) status = cli_usage_error("quantize", "give IN, OUT and TYPE");
-        else status = run_command(&j, args[0], path, matrix, target, dry);
+        else if (path == NULL && !j.dry) status = cli_usage_error("quantize", "give IN, OUT and TYPE");
+        else status = run_command(&j, args[0], path, &common, argc, argv);
     }
     free_job(&j);
     return status;
@@ -376,12 +497,13 @@ static int take_recipe(job *j) {
 }
 
 int cmd_convert(int argc, char **argv) {
-    const char *args[2], *matrix = NULL;
-    int64_t threads = 0, target = 0;
-    int status, dry = 0;
+    const char *args[2];
+    int64_t threads = 0;
+    int status;
     job j;
     const cli_option options[] = {
         {"--type|--outtype", OPT_LIST, &j.types, "TYPE", "the matrices' type (default: as they are), as for quantize; or PATTERN=TYPE", 0, 0},
+        {"--pre", OPT_STRING, &j.pre, "NAME", "the pre-tokenizer (default: found from the rules in tokenizer.json)", 0, 0},
         COMMON_OPTIONS,
     };
     const cli_spec spec = {"convert",
@@ -391,7 +513,7 @@ int cmd_convert(int argc, char **argv) {
                            "in between. OUT appears when it is complete. Pickles (*.bin, *.pth) are not read.\n",
                            options,
                            sizeof options / sizeof options[0],
-                           TAKES_JSON,
+                           TAKES_JSON | TAKES_REPORT,
                            1,
                            2};
     cli_common common;
@@ -399,11 +521,10 @@ int cmd_convert(int argc, char **argv) {
     j.command = "convert";
     j.again = j.checked = 1;
     if (cli_parse(&spec, argc, argv, &common, args, &status)) {
-        j.json = common.json;
-        j.threads = threads ? (int)threads : platform_cores();
+        j.threads = (int)threads;
         if (!take_recipe(&j)) status = CLI_USAGE;
-        else if (args[1] == NULL && !dry) status = cli_usage_error("convert", "give FOLDER and OUT");
-        else status = run_command(&j, args[0], args[1], matrix, target, dry);
+        else if (args[1] == NULL && !j.dry) status = cli_usage_error("convert", "give FOLDER and OUT");
+        else status = run_command(&j, args[0], args[1], &common, argc, argv);
     }
     free_job(&j);
     return status;

@@ -4,7 +4,9 @@
 #ifndef QUANTIZE_H
 #define QUANTIZE_H
 
+#include "../imatrix/imatrix.h"
 #include "../files/files.h"
+#include "../report/report.h"
 
 /* ---- recipes.c ------------------------------------------------------------------------------ */
 
@@ -15,6 +17,7 @@ const recipe *recipe_named(const char *name); /* any case; NULL = none */
 const char *recipe_names(void);
 /* general.file_type of a model made by it. */
 uint32_t recipe_file_type(const recipe *r);
+const char *recipe_name(const recipe *r);
 int type_info(int32_t id, infer_type_info *out); /* 0 = this build does not read it */
 /* The id of a storage type that can be written, by its name in any case; -1 = none. */
 int32_t type_named(const char *name, infer_type_info *out);
@@ -26,6 +29,8 @@ typedef struct layout {
     int64_t share; /* heads that share keys and values; 0 = unknown */
 } layout;
 void layout_of(const file_model *m, layout *out);
+/* The layer of "blk.7.attn_v.weight", "enc.blk.7.attn_v.weight", and what follows the number; -1 = none, and all of the name. */
+int tensor_layer(const char *name, const char **rest);
 /* Is it a matrix that loses little? Others stay as they are: vectors, routers, convolutions, positions, small pairs. */
 int recipe_takes(const file_tensor *t);
 /* The type that a recipe gives to such a tensor, before rows that do not fit. */
@@ -35,12 +40,13 @@ int32_t type_fitting(int32_t type, uint64_t width);
 
 /* ---- importance.c --------------------------------------------------------------------------- */
 
-/* How much each column of each matrix counts: a file of `llama-imatrix` in GGUF (in_sum2 and counts of each tensor). Zero-initialised: none. */
+/* How much each column of each matrix counts. Zero-initialised: no matrix has any. */
 typedef struct importance {
-    file_model file;
-    int open;
+    imatrix_file file;
 } importance;
-int importance_open(importance *im, const char *command, const char *path);
+/* A file without any tensor of m is of another model. */
+int importance_open(importance *im, const char *command, const char *path, const file_model *m);
+int importance_has(const importance *im, const file_tensor *t);
 /* Of a tensor: dims[0] floats for each of *n_matrices (1, or one for each expert), to be freed. *out = NULL: it has none. */
 int importance_read(importance *im, const file_tensor *t, float **out, uint64_t *n_matrices);
 void importance_close(importance *im);
@@ -62,5 +68,16 @@ uint64_t type_bytes(int32_t type, const file_tensor *t);
 
 /* The types of n tensors (types[i] < 0: it keeps what bytes[i] says) with the least error whose bytes are at most `most`. */
 int target_types(const converting *c, importance *im, const file_tensor *const *tensors, size_t n, uint64_t most, int32_t *types, uint64_t *bytes);
+
+/* ---- report/quantize.c ---------------------------------------------------------------------- */
+
+/* What a TYPE makes of the model: bytes of the file, bits and mean error of a value (of those that stay as they are it is 0). */
+typedef struct outcome {
+    const char *name;
+    uint64_t bytes;
+    double bits, error; /* error: -1 = not measured */
+} outcome;
+/* to, errors (-1 = none): of each tensor of `in`. outcomes: of the TYPE, then of those that it is compared with. */
+void report_quantize(report *r, const file_model *in, const file_tensor *to, const double *errors, const outcome *outcomes, size_t n_outcomes);
 
 #endif

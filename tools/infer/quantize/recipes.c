@@ -81,6 +81,7 @@ const char *recipe_names(void) {
 }
 
 uint32_t recipe_file_type(const recipe *r) { return r->file_type; }
+const char *recipe_name(const recipe *r) { return r->name; }
 
 int type_info(int32_t id, infer_type_info *out) {
     int32_t i;
@@ -112,10 +113,16 @@ int32_t type_fitting(int32_t type, uint64_t width) {
 
 /* ---- names of tensors ------------------------------------------------------------------------- */
 
-/* The layer of "blk.7.attn_v.weight", "enc.blk.7.attn_v.weight"; -1 = none. */
-static int layer_of(const char *name) {
+int tensor_layer(const char *name, const char **rest) {
     const char *at = strstr(name, "blk.");
-    return at && (at == name || at[-1] == '.') ? atoi(at + 4) : -1;
+    char *end;
+    long n;
+    *rest = name;
+    if (at == NULL || (at != name && at[-1] != '.') || at[4] < '0' || at[4] > '9') return -1;
+    n = strtol(at + 4, &end, 10);
+    if (n > 1000000) return -1; /* no model has so many */
+    *rest = *end == '.' ? end + 1 : end;
+    return (int)n;
 }
 
 static int64_t whole(const file_model *m, const char *arch, const char *key) {
@@ -132,13 +139,14 @@ static int64_t whole(const file_model *m, const char *arch, const char *key) {
 
 void layout_of(const file_model *m, layout *out) {
     const file_key *arch = file_find_key(m, "general.architecture");
+    const char *rest;
     char name[128] = "";
     int64_t heads, kv;
     size_t i;
     memset(out, 0, sizeof *out);
     out->tied = 1;
     for (i = 0; i < m->n_tensors; i++) {
-        const int l = layer_of(m->tensors[i].name);
+        const int l = tensor_layer(m->tensors[i].name, &rest);
         if (l + 1 > out->n_layers) out->n_layers = l + 1;
         if (strcmp(m->tensors[i].name, "output.weight") == 0) out->tied = 0;
     }
@@ -192,7 +200,8 @@ static int in_layers(const layout *l, int layer, int which) {
 }
 
 int32_t recipe_type(const recipe *r, const layout *l, const file_tensor *t) {
-    const int layer = layer_of(t->name), part = part_of(t->name), down = strstr(t->name, "ffn_down") != NULL;
+    const char *rest;
+    const int layer = tensor_layer(t->name, &rest), part = part_of(t->name), down = strstr(t->name, "ffn_down") != NULL;
     const int last = strcmp(t->name, "output.weight") == 0 || (l->tied && strcmp(t->name, "token_embd.weight") == 0);
     size_t i;
     if (last && r->output) return must(r->output);

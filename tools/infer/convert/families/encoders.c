@@ -12,34 +12,48 @@ static uint32_t pool_named(const char *s) {
     return s == NULL ? POOL_NONE : strcmp(s, "mean") == 0 ? POOL_MEAN : strcmp(s, "cls") == 0 ? POOL_FIRST : strcmp(s, "lasttoken") == 0 ? POOL_LAST : POOL_NONE;
 }
 
-/* sentence-transformers: modules.json names a folder whose config.json says how vectors are pooled. */
-int keys_pooling(checkpoint *c) {
-    infer_json *modules = cfg_file(c->command, c->folder, "modules.json", 0), *pooling = NULL;
-    const char *classifier = cfg_text(c, "classifier_pooling");
-    uint32_t type = POOL_NONE;
+/* The folder of a module that pools vectors, NULL = none. */
+static const char *pooling_path(const infer_json *modules) {
     size_t i;
-    for (i = 0; pooling == NULL && i < infer_json_count(modules); i++) {
+    for (i = 0; i < infer_json_count(modules); i++) {
         const infer_json *m = infer_json_at(modules, i);
         const char *kind = infer_json_string(infer_json_get(m, "type"), NULL), *path = infer_json_string(infer_json_get(m, "path"), NULL);
-        char name[256];
         if (kind == NULL || path == NULL || strlen(kind) < 7 || strcmp(kind + strlen(kind) - 7, "Pooling") != 0) continue;
-        if (strlen(path) > 200 || strstr(path, "..") || strpbrk(path, "/\\:")) continue;
+        if (strlen(path) < 200 && strstr(path, "..") == NULL && strpbrk(path, "/\\:") == NULL) return path;
+    }
+    return NULL;
+}
+
+static uint32_t pooling_type(const infer_json *config) {
+    static const struct {
+        const char *flag;
+        uint32_t type;
+    } FLAGS[] = {{"pooling_mode_mean_tokens", POOL_MEAN}, {"pooling_mode_cls_token", POOL_FIRST}, {"pooling_mode_lasttoken", POOL_LAST}};
+    size_t i;
+    for (i = 0; i < sizeof FLAGS / sizeof FLAGS[0]; i++)
+        if (infer_json_kind(infer_json_get(config, FLAGS[i].flag)) == INFER_JSON_TRUE) return FLAGS[i].type;
+    return pool_named(infer_json_string(infer_json_get(config, "pooling_mode"), NULL));
+}
+
+/* sentence-transformers: modules.json names a folder whose config.json says how vectors are pooled. */
+int keys_pooling(checkpoint *c) {
+    infer_json *modules, *pooling = NULL;
+    const char *classifier = cfg_text(c, "classifier_pooling"), *path;
+    char name[256];
+    int ok = cfg_file(c->command, c->folder, "modules.json", 0, &modules);
+    path = ok ? pooling_path(modules) : NULL;
+    if (path) {
         snprintf(name, sizeof name, "%s/config.json", path);
-        pooling = cfg_file(c->command, c->folder, name, 0);
+        ok = cfg_file(c->command, c->folder, name, 0, &pooling);
     }
-    if (pooling) {
-        if (infer_json_kind(infer_json_get(pooling, "pooling_mode_mean_tokens")) == INFER_JSON_TRUE) type = POOL_MEAN;
-        else if (infer_json_kind(infer_json_get(pooling, "pooling_mode_cls_token")) == INFER_JSON_TRUE) type = POOL_FIRST;
-        else if (infer_json_kind(infer_json_get(pooling, "pooling_mode_lasttoken")) == INFER_JSON_TRUE) type = POOL_LAST;
-        else type = pool_named(infer_json_string(infer_json_get(pooling, "pooling_mode"), NULL));
-        if (type != POOL_NONE) key_int(c, "pooling_type", type);
-        else cli_fail(c->command, "%s: vectors pooled in this way are not supported: mean, cls and lasttoken are", c->folder);
+    if (ok && pooling) {
+        if (pooling_type(pooling) != POOL_NONE) key_int(c, "pooling_type", pooling_type(pooling));
+        else ok = cli_fail(c->command, "%s/%s: vectors pooled in this way are not supported: mean, cls and lasttoken are", c->folder, name) == CLI_DONE;
     }
+    if (ok && pool_named(classifier) != POOL_NONE) key_int(c, "classifier.pooling_type", pool_named(classifier));
     infer_json_free(modules);
     infer_json_free(pooling);
-    if (pooling && type == POOL_NONE) return 0;
-    if (classifier && pool_named(classifier) != POOL_NONE) key_int(c, "classifier.pooling_type", pool_named(classifier));
-    return 1;
+    return ok;
 }
 
 /* ---- BERT ----------------------------------------------------------------------------------------- */
