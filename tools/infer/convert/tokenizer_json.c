@@ -133,8 +133,7 @@ static int from_fallback_bpe(hf_vocab *v) {
         return 1;
     }
     if (rules.unless)
-        hf_note(v, "%s/tokenizer.json: a space is put before texts unless they begin with one: GGUF files cannot say so, it is put before all",
-                v->folder);
+        hf_note(v, "tokenizer.json: a space is put before texts unless they begin with one: GGUF files cannot say so, it is put before all");
     v->model = "llama";
     v->pre = "default";
     v->has_merges = 0;
