@@ -103,7 +103,7 @@ static int scores_from_merges(hf_vocab *v) {
         if (t->s == NULL) continue;
         for (at = hash_of(t->s, t->n, "", 0) & (slots - 1); table[at]; at = (at + 1) & (slots - 1)) { }
         table[at] = (uint32_t)i + 1;
-        v->tokens[i].score = v->tokens[i].type == HF_NORMAL ? -(double)v->n_merges - 1 : 0;
+        if (i < v->n_base) v->tokens[i].score = v->tokens[i].type == HF_NORMAL ? -(double)v->n_merges - 1 : 0;
     }
     for (i = v->n_merges; i-- > 0;) { /* backwards: the first one stays */
         const hf_text *m = &v->merges[i];
