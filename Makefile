@@ -15,12 +15,12 @@ export CC CXX MINUTES
 
 SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c src/*/*/*.h src/*/*/*.c)
 TESTS := $(wildcard tests/*.c tests/*.h)
-TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c tools/infer/*/*.c)) build/impl.o
+TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c tools/infer/*/*.c tools/infer/*/*/*.c)) build/impl.o
 CHECK = $(CC) -std=c11 -g $(WARN) -DINFER_QUIET -Itests tests/check.c -o $@
 
 build/infer: $(TOOL)
 	$(CC) $(CFLAGS) $(LDFLAGS) $(TOOL) -o $@ $(LIBS)
-build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h tools/infer/*/*.h) | build/tool
+build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h tools/infer/*/*.h tools/infer/*/*/*.h) | build/tool
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(WARN) -I. -c $< -o $@
 # The implementation, for the program and the examples, some of which are shared libraries. tests/compile/run.py reads the log

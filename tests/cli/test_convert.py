@@ -189,6 +189,17 @@ def test_types():
     check(not os.path.exists(temp('never.gguf')), 'a file was written')
 
 
+def test_pre():
+    """Rules that no pre-tokenizer has are an error that prints them; --pre names one."""
+    t = tokenizer()
+    t['pre_tokenizer'] = {'type': 'Split', 'pattern': {'Regex': 'a+b'}, 'behavior': 'Isolated', 'invert': False}
+    path = folder('rules', made(), tok=t)
+    done = infer('convert', path, temp('never.gguf'), status=1, )
+    check('a+b' in done.err and '--pre' in done.err, done.err)
+    check(convert(path, '--pre', 'gpt-2').meta['tokenizer.ggml.pre'] == 'gpt-2', '--pre')
+    infer('run', path, '-p', 'the', '-n', '2', '--pre', 'gpt-2')
+
+
 def test_experts():
     """One tensor for each expert, in one shard or several, and all of them in one: the same file."""
     cfg = config(architectures=['MixtralForCausalLM'], num_local_experts=3, num_experts_per_tok=2)

@@ -78,9 +78,10 @@ static int sampling(checkpoint *c) {
         const char *from, *key;
         int whole;
     } ROWS[] = {{"top_k", "top_k", 1}, {"top_p", "top_p", 0}, {"min_p", "min_p", 0}, {"temperature", "temp", 0}, {"repetition_penalty", "penalty_repeat", 0}};
-    infer_json *file = cfg_file(c->command, c->folder, "generation_config.json", 0);
+    infer_json *file;
     char key[64];
     size_t i;
+    if (!cfg_file(c->command, c->folder, "generation_config.json", 0, &file)) return 0;
     for (i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         const infer_json *v = infer_json_get(file, ROWS[i].from);
         const int32_t kind = infer_json_kind(v);
@@ -108,8 +109,7 @@ static uint64_t count_next(const checkpoint *c) {
 static int fill(checkpoint *c) {
     uint64_t rows = c->n_vocab;
     size_t i;
-    c->config = cfg_file(c->command, c->folder, "config.json", 1);
-    if (c->config == NULL) return 0;
+    if (!cfg_file(c->command, c->folder, "config.json", 1, &c->config)) return 0;
     sizes(c);
     c->family = family_of(c);
     if (c->family == NULL || !check_sizes(c) || !st_open(&c->st, c->command, c->folder, "model")) return 0;
@@ -122,10 +122,10 @@ static int fill(checkpoint *c) {
     for (i = 0; i < c->m->n_tensors; i++)
         if (strcmp(c->m->tensors[i].name, "token_embd.weight") == 0) rows = c->m->tensors[i].dims[1];
     if (rows == 0) return cli_fail(c->command, "%s: there are no embeddings of tokens", c->folder) == CLI_DONE;
-    return hf_tokenizer(c->command, c->folder, c->config, rows, NULL, &c->keys) && take_keys(c);
+    return hf_tokenizer(c->command, c->folder, c->config, rows, c->pre, &c->keys) && take_keys(c);
 }
 
-int checkpoint_open(file_model *m, const char *command, const char *folder, int natural) {
+int checkpoint_open(file_model *m, const char *command, const char *folder, int natural, const char *pre) {
     checkpoint *c = cli_alloc(command, 1, sizeof *c);
     m->command = command;
     m->path = folder;
@@ -136,6 +136,7 @@ int checkpoint_open(file_model *m, const char *command, const char *folder, int 
     c->folder = folder;
     c->m = m;
     c->natural = natural;
+    c->pre = pre;
     m->folder = c;
     return fill(c);
 }

@@ -4,16 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-infer_json *cfg_file(const char *command, const char *folder, const char *name, int needed) {
+int cfg_file(const char *command, const char *folder, const char *name, int needed, infer_json **out) {
     char *path = st_path(command, folder, name), *text = NULL;
-    infer_json *out = NULL;
     infer_error err;
     size_t n;
-    if (path && (needed || platform_path_kind(path) == PLATFORM_FILE)) text = cli_read_file(command, path, &n);
-    if (text && infer_json_parse(&out, text, n, NULL, &err) != INFER_OK) cli_fail(command, "%s: %s", path, err.message);
+    int ok = path != NULL;
+    *out = NULL;
+    if (ok && (needed || platform_path_kind(path) == PLATFORM_FILE)) ok = (text = cli_read_file(command, path, &n)) != NULL;
+    if (text && infer_json_parse(out, text, n, NULL, &err) != INFER_OK) ok = cli_fail(command, "%s: %s", path, err.message) == CLI_DONE;
     free(text);
     free(path);
-    return out;
+    return ok;
 }
 
 /* A name with n bytes, "a.b" for a member of a member. */

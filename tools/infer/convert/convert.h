@@ -1,7 +1,7 @@
 /* convert.h: a Hugging Face folder as a model. file_open (files/files.h) opens one as it opens a GGUF file, so that
  * `convert`, `quantize`, `diff`, `hash` and `run` can read either.
  *
- * config.json becomes keys (keys.c; a family's own in families.c), tensors get the names of GGUF (names.c), and what is
+ * config.json becomes keys (keys.c; a family's own in families/), tensors get the names of GGUF (names.c), and what is
  * laid out in another way there is read through views (views.c) when its bytes are asked for: nothing is stored twice.
  * Functions return 0 after saying what is wrong, unless they say otherwise. */
 #ifndef CONVERT_H
@@ -55,7 +55,8 @@ typedef struct checkpoint {
     made *made;    /* of m->tensors */
     uint64_t n_layers, n_embd, n_head, n_head_kv, head_dim, n_vocab; /* as far as the config says; 0 = it does not */
     uint64_t n_next; /* layers that predict further tokens, after the others */
-    int natural;     /* as checkpoint_open was asked */
+    int natural;     /* as checkpoint_open was asked; so is this: */
+    const char *pre;
     size_t left_out; /* tensors of image and sound encoders */
     struct window {        /* views.c: what was read last of a source that is not read in its order; of its scales */
         const st_tensor *of;
@@ -79,7 +80,8 @@ const infer_json *cfg_rope(const checkpoint *c, const char *kind, const char *na
 int cfg_says(const infer_json *v, const char *text); /* is it this string? */
 /* Element `layer` of layer_types, NULL = there is none. */
 const char *cfg_layer_type(const checkpoint *c, uint64_t layer);
-infer_json *cfg_file(const char *command, const char *folder, const char *name, int needed); /* to be freed; NULL */
+/* A file of the folder, to be freed; *out is NULL where there is none, which is an error if it is needed. */
+int cfg_file(const char *command, const char *folder, const char *name, int needed, infer_json **out);
 
 /* ---- keys.c --------------------------------------------------------------------------------- */
 
@@ -137,7 +139,7 @@ int name_by_rows(checkpoint *c, st_tensor *t, int64_t layer, const char *rest);
 /* "blk.LAYER.what" to out (128 bytes). */
 const char *name_in(char *out, int64_t layer, const char *what);
 
-/* ---- families.c ----------------------------------------------------------------------------- */
+/* ---- families/families.c ----------------------------------------------------------------------------- */
 
 enum {
     ROTARY_PAIRS = 1,  /* its Q and K are stored for halves, but the architecture rotates pairs: rows are reordered */
@@ -164,8 +166,8 @@ const family *family_of(checkpoint *c);
 /* ---- checkpoint.c ---------------------------------------------------------------------------- */
 
 /* Opens a folder as a model. file_close closes it. natural: tensors have the types that are written when none is asked for (F8: BF16);
- * else types that lose nothing (F8: F32). */
-int checkpoint_open(file_model *m, const char *command, const char *folder, int natural);
+ * else types that lose nothing (F8: F32). pre: the pre-tokenizer's name, NULL = found from its rules. */
+int checkpoint_open(file_model *m, const char *command, const char *folder, int natural, const char *pre);
 void checkpoint_close(checkpoint *c);
 int checkpoint_is_file(const checkpoint *c, const char *path); /* is it one of the files read? */
 

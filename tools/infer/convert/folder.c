@@ -88,7 +88,7 @@ infer_result cli_folder_open(const char *command, const char *path, const infer_
     memset(&io, 0, sizeof io);
     io.user = f;
     io.read = read_file;
-    if (checkpoint_open(&f->m, command, path, 1) && (io.size = make_header(f)) > 0) result = infer_model_open_io(out, &io, 1, params, err);
+    if (checkpoint_open(&f->m, command, path, 1, params->pre) && (io.size = make_header(f)) > 0) result = infer_model_open_io(out, &io, 1, params, err);
     if (result != INFER_OK) {
         free_folder(f);
         return result;

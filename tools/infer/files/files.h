@@ -48,6 +48,7 @@ typedef struct file_model {
 
 enum { FILE_MAX_PARTS = 4096 }; /* as the library has it */
 int file_open(file_model *m, const char *command, const char *path);
+int file_open_pre(file_model *m, const char *command, const char *path, const char *pre); /* pre: of a folder, see convert/convert.h */
 void file_close(file_model *m);
 /* n bytes of a tensor from `offset` on. */
 int file_read(file_model *m, const file_tensor *t, uint64_t offset, void *to, size_t n);

@@ -139,7 +139,9 @@ static int unique(const file_model *m) {
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-int file_open(file_model *m, const char *command, const char *path) {
+int file_open(file_model *m, const char *command, const char *path) { return file_open_pre(m, command, path, NULL); }
+
+int file_open_pre(file_model *m, const char *command, const char *path, const char *pre) {
     uint64_t count;
     int part, ok = 1;
     memset(m, 0, sizeof *m);
@@ -147,7 +149,7 @@ int file_open(file_model *m, const char *command, const char *path) {
     m->path = path;
     m->n_parts = 1;
     if (platform_path_kind(path) == PLATFORM_FOLDER) {
-        ok = checkpoint_open(m, command, path, 0) && unique(m);
+        ok = checkpoint_open(m, command, path, 0, pre) && unique(m);
         if (!ok) file_close(m);
         return ok;
     }

@@ -16,7 +16,7 @@ typedef struct job {
     uint64_t alignment;
     int threads, json, error, again, checked; /* checked: the library must compute it. error: measured for each tensor; again: types with blocks may be encoded again */
     cli_list types, keep;
-    const char *output, *embedding, *target;
+    const char *output, *embedding, *target, *pre;
     double *errors;
     size_t n_fitted; /* matrices whose rows do not fit */
 } job;
@@ -298,7 +298,7 @@ static int run_job(job *j, const char *path, int64_t target, int dry) {
 static int run_command(job *j, const char *in, const char *path, const char *matrix, int64_t target, int dry) {
     int status = CLI_FAILED;
     if (!check_types(j)) return CLI_USAGE;
-    if (!file_open(&j->in, j->command, in)) return CLI_FAILED;
+    if (!file_open_pre(&j->in, j->command, in, j->pre)) return CLI_FAILED;
     cli_catch_interrupts();
     if (path && !dry && file_is_part(&j->in, path)) return cli_usage_error(j->command, "OUT is a file of the input: give another name");
     if (matrix == NULL || importance_open(&j->importance, j->command, matrix)) status = run_job(j, path, target, dry);
@@ -382,6 +382,7 @@ int cmd_convert(int argc, char **argv) {
     job j;
     const cli_option options[] = {
         {"--type|--outtype", OPT_LIST, &j.types, "TYPE", "the matrices' type (default: as they are), as for quantize; or PATTERN=TYPE", 0, 0},
+        {"--pre", OPT_STRING, &j.pre, "NAME", "the pre-tokenizer (default: found from the rules in tokenizer.json)", 0, 0},
         COMMON_OPTIONS,
     };
     const cli_spec spec = {"convert",

@@ -1,4 +1,4 @@
-/* families_gemma.c: Gemma 3n and Gemma 4. */
+/* gemma.c: Gemma 3n and Gemma 4. */
 #include "families.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static double normal_quantile(double p) {
     return x;
 }
 
-int keys_gemma3n(checkpoint *c) {
+static int keys_gemma3n(checkpoint *c) {
     static const key_row ROWS[] = {
         {"altup.active_idx", KEY_INT, "altup_active_idx", NO_DEFAULT},
         {"altup.num_inputs", KEY_INT, "altup_num_inputs", NO_DEFAULT},
@@ -52,7 +52,7 @@ static int padded(checkpoint *c, const char *name, st_tensor *t) {
     return v ? 1 : -1;
 }
 
-int tensor_gemma3n(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+static int tensor_gemma3n(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     if (layer >= 0) return 0;
     if (t->n_dims == 2 && strcmp(rest, "embed_tokens.weight") == 0) return padded(c, "token_embd.weight", t);
     if (t->n_dims == 2 && strcmp(rest, "embed_tokens_per_layer.weight") == 0) return padded(c, "per_layer_token_embd.weight", t);
@@ -82,7 +82,7 @@ static int stacked(checkpoint *c, const char *name, const char *from) {
     return m != NULL;
 }
 
-int rest_gemma3n(checkpoint *c) {
+static int rest_gemma3n(checkpoint *c) {
     return stacked(c, "altup_proj.weight", "altup_projections") && stacked(c, "altup_unembd_proj.weight", "altup_unembed_projections");
 }
 
@@ -101,7 +101,7 @@ static uint64_t of_full_layers(const checkpoint *c, const char *named, const cha
     return x;
 }
 
-int keys_gemma4(checkpoint *c) {
+static int keys_gemma4(checkpoint *c) {
     static const key_row ROWS[] = {
         {"attention.shared_kv_layers", KEY_INT, "num_kv_shared_layers", 0},
         {"embedding_length_per_layer_input", KEY_INT, "hidden_size_per_layer_input", 0},
@@ -136,7 +136,7 @@ int keys_gemma4(checkpoint *c) {
 }
 
 /* "Proportional" rotation of full attention: the first part of the frequencies of a whole head; the others are made to be none. */
-int rest_gemma4(checkpoint *c) {
+static int rest_gemma4(checkpoint *c) {
     const infer_json *its = cfg(c, "rope_parameters.full_attention");
     const uint64_t full = of_full_layers(c, "global_head_dim", "head_dim"), n = full / 2;
     const double part = infer_json_number(infer_json_get(its, "partial_rotary_factor"));
@@ -148,3 +148,66 @@ int rest_gemma4(checkpoint *c) {
     for (i = 0; i < n; i++) x[i] = i < (uint64_t)((double)full * part / 2) ? 1.0f : 1e30f;
     return 1;
 }
+
+/* ---- rows ------------------------------------------------------------------------------------------ */
+
+static const key_row GEMMA2[] = {
+    {"attn_logit_softcapping", KEY_FLOAT, "attn_logit_softcapping", NO_DEFAULT},
+    {"final_logit_softcapping", KEY_FLOAT, "final_logit_softcapping", NO_DEFAULT},
+    {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
+    END_KEYS,
+};
+/* A config of a model with images leaves out what transformers has as defaults. */
+static const key_row GEMMA3[] = {
+    {"context_length", KEY_INT, "max_position_embeddings", 131072},
+    {"attention.head_count", KEY_INT, "num_attention_heads", 8},
+    {"attention.head_count_kv", KEY_INT, "num_key_value_heads", 4},
+    {"attention.key_length", KEY_INT, "head_dim", 256},
+    {"attention.value_length", KEY_INT, "head_dim", 256},
+    {"attention.layer_norm_rms_epsilon", KEY_FLOAT, "rms_norm_eps", 1e-6},
+    {"rope.freq_base", KEY_FLOAT, "rope_parameters.full_attention.rope_theta|rope_parameters.rope_theta|rope_theta", 1e6},
+    {"final_logit_softcapping", KEY_FLOAT, "final_logit_softcapping", NO_DEFAULT},
+    {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
+    END_KEYS,
+};
+static const name_row GEMMA4[] = {
+    {"/embed_tokens_per_layer", "per_layer_token_embd", NAME_COPY},
+    {"/per_layer_model_projection", "per_layer_model_proj", NAME_COPY},
+    {"/per_layer_projection_norm", "per_layer_proj_norm", NAME_COPY},
+    {"post_attention_layernorm", "post_attention_norm", NAME_COPY},
+    {"per_layer_input_gate", "inp_gate", NAME_COPY},
+    {"per_layer_projection", "proj", NAME_COPY},
+    {"post_per_layer_input_norm", "post_norm", NAME_COPY},
+    {"layer_scalar", "layer_output_scale.weight", NAME_COPY},
+    {"router.proj", "ffn_gate_inp", NAME_COPY},
+    {"router.scale", "ffn_gate_inp.scale", NAME_COPY},
+    {"router.per_expert_scale", "ffn_down_exps.scale", NAME_COPY},
+    {"experts.gate_up_proj", "ffn_gate_up_exps.weight", NAME_COPY},
+    {"experts.down_proj", "ffn_down_exps.weight", NAME_COPY},
+    {"pre_feedforward_layernorm_2", "pre_ffw_norm_2", NAME_COPY},
+    {"post_feedforward_layernorm_1", "post_ffw_norm_1", NAME_COPY},
+    {"post_feedforward_layernorm_2", "post_ffw_norm_2", NAME_COPY},
+    {"altup.correct_output_scale", "altup_correct_scale.weight", NAME_COPY},
+    {"altup.correction_coefs", "altup_correct_coef", NAME_COPY},
+    {"altup.prediction_coefs", "altup_predict_coef", NAME_COPY},
+    {"altup.modality_router", "altup_router", NAME_COPY},
+    {"altup.router_norm", "altup_router_norm", NAME_COPY},
+    {"laurel.linear_left", "laurel_l", NAME_COPY},
+    {"laurel.linear_right", "laurel_r", NAME_COPY},
+    {"laurel.post_laurel_norm", "laurel_post_norm", NAME_COPY},
+    END_NAMES,
+};
+
+const family GEMMA_FAMILIES[] = {
+    {.classes = "GemmaForCausalLM", .arch = "gemma", .flags = NORMS_PLUS_1},
+    {.classes = "Gemma2ForCausalLM", .arch = "gemma2", .flags = NORMS_PLUS_1, .keys = GEMMA2, .names = AFTER},
+    {.classes = "Gemma3ForCausalLM|Gemma3ForConditionalGeneration", .arch = "gemma3", .flags = NORMS_PLUS_1, .keys = GEMMA3,
+     .names = AFTER},
+    {.classes = "Gemma3TextModel", .arch = "gemma-embedding", .flags = NORMS_PLUS_1, .keys = GEMMA3, .names = AFTER,
+     .own_keys = keys_pooling},
+    {.classes = "Gemma3nForCausalLM|Gemma3nForConditionalGeneration", .arch = "gemma3n", .keys = GEMMA3, .names = GEMMA4,
+     .own_keys = keys_gemma3n, .own_tensor = tensor_gemma3n, .own_rest = rest_gemma3n},
+    {.classes = "Gemma4ForCausalLM|Gemma4ForConditionalGeneration", .arch = "gemma4", .keys = GEMMA3, .names = GEMMA4,
+     .own_keys = keys_gemma4, .own_rest = rest_gemma4},
+    {.classes = NULL},
+};

@@ -1,10 +1,8 @@
-/* families_linear.c: models with layers that keep a state: gated delta nets, Mamba, short convolutions. */
+/* linear.c: models with layers that keep a state: gated delta nets, Mamba, short convolutions. */
 #include "families.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { ANY_CONTEXT = 1 << 20 }; /* positions, where the config has no limit */
 
 /* ---- Qwen3-Next, Qwen3.5 -------------------------------------------------------------------------- */
 
@@ -19,7 +17,7 @@ static uint64_t next_layers(const checkpoint *c) {
     return n;
 }
 
-int keys_qwen_linear(checkpoint *c) {
+static int keys_qwen_linear(checkpoint *c) {
     static const key_row ROWS[] = {
         {"ssm.conv_kernel", KEY_INT, "linear_conv_kernel_dim", NO_DEFAULT},
         {"ssm.state_size", KEY_INT, "linear_key_head_dim", NO_DEFAULT},
@@ -130,7 +128,7 @@ static int next_block(checkpoint *c, st_tensor *t, const char *rest) {
     return 0;
 }
 
-int tensor_qwen_linear(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+static int tensor_qwen_linear(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const uint64_t groups = cfg_int(c, "linear_num_key_heads", 0), heads = cfg_int(c, "linear_num_value_heads", 0);
     const uint64_t dk = cfg_int(c, "linear_key_head_dim", 0), dv = cfg_int(c, "linear_value_head_dim", 0);
     if (layer < 0) return strncmp(rest, "mtp.", 4) == 0 ? next_block(c, t, rest + 4) : 0;
@@ -143,7 +141,7 @@ int tensor_qwen_linear(checkpoint *c, st_tensor *t, int64_t layer, const char *r
 
 /* ---- Mamba ---------------------------------------------------------------------------------------- */
 
-int keys_mamba(checkpoint *c) {
+static int keys_mamba(checkpoint *c) {
     static const key_row ROWS[] = {
         {"context_length", KEY_IS_INT, NULL, ANY_CONTEXT},
         {"feed_forward_length", KEY_IS_INT, NULL, 0},
@@ -176,7 +174,7 @@ static int keys_mixer(checkpoint *c, uint64_t inner, uint64_t heads) {
     return keys_rows(c, ROWS);
 }
 
-int keys_mamba2(checkpoint *c) {
+static int keys_mamba2(checkpoint *c) {
     static const key_row ROWS[] = {
         {"context_length", KEY_IS_INT, NULL, ANY_CONTEXT},
         {"feed_forward_length", KEY_IS_INT, NULL, 0},
@@ -237,7 +235,7 @@ int keys_granite_hybrid(checkpoint *c) {
     return keys_mixer(c, heads && d ? heads * d : mamba2_inner(c), heads) && key_where(c, "attention.head_count_kv", "attention", 0, c->n_head_kv);
 }
 
-int keys_lfm2(checkpoint *c) {
+static int keys_lfm2(checkpoint *c) {
     static const key_row ROWS[] = {
         {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
         {"shortconv.l_cache", KEY_INT, "conv_L_cache", NO_DEFAULT},
@@ -253,7 +251,7 @@ int keys_lfm2(checkpoint *c) {
     return keys_rows(c, ROWS) && key_where(c, "attention.head_count_kv", "conv", 1, c->n_head_kv);
 }
 
-int keys_jamba(checkpoint *c) {
+static int keys_jamba(checkpoint *c) {
     static const key_row ROWS[] = {
         {"ssm.conv_kernel", KEY_INT, "mamba_d_conv", NO_DEFAULT},
         {"ssm.state_size", KEY_INT, "mamba_d_state", NO_DEFAULT},
@@ -274,7 +272,7 @@ int keys_jamba(checkpoint *c) {
 }
 
 /* hybrid_override_pattern: M for Mamba, * for attention, - for a feed-forward layer. */
-int keys_nemotron_h(checkpoint *c) {
+static int keys_nemotron_h(checkpoint *c) {
     const char *pattern = cfg_text(c, "hybrid_override_pattern");
     const uint64_t ff = cfg_int(c, "intermediate_size", 0), heads = cfg_int(c, "mamba_num_heads", 0);
     uint64_t *list, i;
@@ -294,13 +292,13 @@ int keys_nemotron_h(checkpoint *c) {
 
 /* ---- Falcon H1 ------------------------------------------------------------------------------------- */
 
-int keys_falcon_h1(checkpoint *c) {
+static int keys_falcon_h1(checkpoint *c) {
     const uint64_t inner = mamba2_inner(c), d = cfg_int(c, "mamba_d_head", 64);
     return keys_mixer(c, inner, d ? inner / d : 0);
 }
 
 /* Its multipliers are multiplied into the matrices. */
-int tensor_falcon_h1(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+static int tensor_falcon_h1(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     static const struct {
         const char *from, *to, *factor, *other;
         int element; /* of a list; -1 = a number */
@@ -346,3 +344,96 @@ int tensor_falcon_h1(checkpoint *c, st_tensor *t, int64_t layer, const char *res
     }
     return tensor_mamba2(c, t, layer, rest);
 }
+
+/* ---- rows ------------------------------------------------------------------------------------------ */
+
+static const key_row VOCAB[] = {{"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT}, END_KEYS};
+static const key_row LFM2_MOE[] = {
+    {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
+    {"leading_dense_block_count", KEY_INT, "num_dense_layers", NO_DEFAULT},
+    {"expert_gating_func", KEY_IS_INT, NULL, 2},
+    END_KEYS,
+};
+static const key_row MINIMAX[] = {
+    {"residual_scale", KEY_FLOAT, "layernorm_full_attention_alpha|full_attn_alpha_factor", NO_DEFAULT},
+    {"rope.dimension_count", KEY_INT, "rotary_dim", NO_DEFAULT},
+    END_KEYS,
+};
+static const name_row LFM2[] = {
+    {"/embedding_norm", "token_embd_norm", NAME_COPY},
+    {"operator_norm", "attn_norm", NAME_COPY},
+    {"ffn_norm", "ffn_norm", NAME_COPY},
+    {"conv.conv", "shortconv.conv", NAME_SQUEEZED},
+    {"conv.in_proj", "shortconv.in_proj", NAME_COPY},
+    {"conv.out_proj", "shortconv.out_proj", NAME_COPY},
+    {"self_attn.q_layernorm", "attn_q_norm", NAME_COPY},
+    {"self_attn.k_layernorm", "attn_k_norm", NAME_COPY},
+    {"self_attn.out_proj", "attn_output", NAME_COPY},
+    {"feed_forward.w1", "ffn_gate", NAME_COPY},
+    {"feed_forward.w2", "ffn_down", NAME_COPY},
+    {"feed_forward.w3", "ffn_up", NAME_COPY},
+    {"feed_forward.gate", "ffn_gate_inp", NAME_COPY},
+    {"feed_forward.expert_bias", "exp_probs_b.bias", NAME_COPY},
+    {"feed_forward.experts.#.w1", "ffn_gate_exps", NAME_EXPERTS},
+    {"feed_forward.experts.#.w2", "ffn_down_exps", NAME_EXPERTS},
+    {"feed_forward.experts.#.w3", "ffn_up_exps", NAME_EXPERTS},
+    {"feed_forward.experts.gate_up_proj", "ffn_gate_exps.weight|ffn_up_exps.weight", NAME_HALVES},
+    {"feed_forward.experts.down_proj", "ffn_down_exps.weight", NAME_COPY},
+    END_NAMES,
+};
+static const name_row MAMBA[] = {{"norm", "attn_norm", NAME_COPY}, END_NAMES};
+static const name_row NEMOTRON_H[] = {
+    {"norm", "attn_norm", NAME_COPY},
+    {"mamba.q_proj", "attn_q", NAME_ROTARY_Q},
+    {"mamba.k_proj", "attn_k", NAME_ROTARY_K},
+    {"mamba.v_proj", "attn_v", NAME_COPY},
+    {"mamba.o_proj", "attn_output", NAME_COPY},
+    {"mamba.up_proj", "ffn_up", NAME_COPY},
+    {"mamba.down_proj", "ffn_down", NAME_COPY},
+    END_NAMES,
+};
+static const name_row QWEN_LINEAR[] = {
+    {"post_attention_layernorm", "post_attention_norm", NAME_PLUS_1},
+    {"linear_attn.norm", "ssm_norm", NAME_COPY},
+    {"linear_attn.out_proj", "ssm_out", NAME_COPY},
+    {"linear_attn.in_proj_ba", "ssm_ba", NAME_COPY},
+    {"linear_attn.in_proj_a", "ssm_alpha", NAME_COPY},
+    {"linear_attn.in_proj_b", "ssm_beta", NAME_COPY},
+    {"linear_attn.in_proj_qkv", "attn_qkv", NAME_COPY},
+    {"linear_attn.in_proj_z", "attn_gate", NAME_COPY},
+    {"linear_attn.conv1d", "ssm_conv1d", NAME_SQUEEZED},
+    {"linear_attn.dt_bias", "ssm_dt.bias", NAME_COPY},
+    {"linear_attn.A_log", "ssm_a", NAME_NEG_EXP},
+    END_NAMES,
+};
+static const name_row MINIMAX_NAMES[] = {
+    {"self_attn.norm", "attn_norm_2", NAME_COPY},
+    {"self_attn.output_gate", "attn_gate", NAME_COPY},
+    {"self_attn.out_proj", "attn_output", NAME_COPY},
+    END_NAMES,
+};
+
+const family LINEAR_FAMILIES[] = {
+    {.classes = "Qwen3NextForCausalLM", .arch = "qwen3next", .flags = NORMS_PLUS_1 | NEXT_BLOCKS, .keys = QWEN_MOE,
+     .names = QWEN_LINEAR, .own_keys = keys_qwen_linear, .own_tensor = tensor_qwen_linear},
+    {.classes = "Qwen3_5ForCausalLM|Qwen3_5ForConditionalGeneration", .arch = "qwen35",
+     .flags = NORMS_PLUS_1 | NEXT_BLOCKS | V_TILED, .names = QWEN_LINEAR, .own_keys = keys_qwen_linear,
+     .own_tensor = tensor_qwen_linear},
+    {.classes = "Qwen3_5MoeForCausalLM|Qwen3_5MoeForConditionalGeneration", .arch = "qwen35moe",
+     .flags = NORMS_PLUS_1 | NEXT_BLOCKS | V_TILED, .keys = QWEN_MOE, .names = QWEN_LINEAR, .own_keys = keys_qwen_linear,
+     .own_tensor = tensor_qwen_linear},
+    {.classes = "Lfm2ForCausalLM", .arch = "lfm2", .names = LFM2, .own_keys = keys_lfm2},
+    {.classes = "Lfm2MoeForCausalLM", .arch = "lfm2moe", .keys = LFM2_MOE, .names = LFM2, .own_keys = keys_lfm2},
+    {.classes = "FalconH1ForCausalLM", .arch = "falcon-h1", .keys = VOCAB, .names = FEED_FORWARD,
+     .own_keys = keys_falcon_h1, .own_tensor = tensor_falcon_h1},
+    {.classes = "Mamba2ForCausalLM", .arch = "mamba2", .names = MAMBA, .own_keys = keys_mamba2,
+     .own_tensor = tensor_mamba2},
+    {.classes = "MambaForCausalLM|MambaLMHeadModel|FalconMambaForCausalLM", .arch = "mamba", .names = MAMBA,
+     .own_keys = keys_mamba},
+    {.classes = "JambaForCausalLM", .arch = "jamba", .names = FEED_FORWARD, .own_keys = keys_jamba},
+    {.classes = "NemotronHForCausalLM", .arch = "nemotron_h", .flags = ROTARY_PAIRS, .keys = LLAMA, .names = NEMOTRON_H,
+     .own_keys = keys_nemotron_h, .own_tensor = tensor_mamba2},
+    {.classes = "MiniMaxText01ForCausalLM|MiniMaxM1ForCausalLM|MiniMaxForCausalLM", .arch = "minimax-01", .keys = MINIMAX,
+     .names = MINIMAX_NAMES},
+    {.classes = NULL},
+};

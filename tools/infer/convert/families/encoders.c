@@ -1,4 +1,4 @@
-/* families_encoders.c: BERT and its kin, T5. */
+/* encoders.c: BERT and its kin, T5. */
 #include "families.h"
 
 #include <stdlib.h>
@@ -12,34 +12,48 @@ static uint32_t pool_named(const char *s) {
     return s == NULL ? POOL_NONE : strcmp(s, "mean") == 0 ? POOL_MEAN : strcmp(s, "cls") == 0 ? POOL_FIRST : strcmp(s, "lasttoken") == 0 ? POOL_LAST : POOL_NONE;
 }
 
-/* sentence-transformers: modules.json names a folder whose config.json says how vectors are pooled. */
-int keys_pooling(checkpoint *c) {
-    infer_json *modules = cfg_file(c->command, c->folder, "modules.json", 0), *pooling = NULL;
-    const char *classifier = cfg_text(c, "classifier_pooling");
-    uint32_t type = POOL_NONE;
+/* The folder of a module that pools vectors, NULL = none. */
+static const char *pooling_path(const infer_json *modules) {
     size_t i;
-    for (i = 0; pooling == NULL && i < infer_json_count(modules); i++) {
+    for (i = 0; i < infer_json_count(modules); i++) {
         const infer_json *m = infer_json_at(modules, i);
         const char *kind = infer_json_string(infer_json_get(m, "type"), NULL), *path = infer_json_string(infer_json_get(m, "path"), NULL);
-        char name[256];
         if (kind == NULL || path == NULL || strlen(kind) < 7 || strcmp(kind + strlen(kind) - 7, "Pooling") != 0) continue;
-        if (strlen(path) > 200 || strstr(path, "..") || strpbrk(path, "/\\:")) continue;
+        if (strlen(path) < 200 && strstr(path, "..") == NULL && strpbrk(path, "/\\:") == NULL) return path;
+    }
+    return NULL;
+}
+
+static uint32_t pooling_type(const infer_json *config) {
+    static const struct {
+        const char *flag;
+        uint32_t type;
+    } FLAGS[] = {{"pooling_mode_mean_tokens", POOL_MEAN}, {"pooling_mode_cls_token", POOL_FIRST}, {"pooling_mode_lasttoken", POOL_LAST}};
+    size_t i;
+    for (i = 0; i < sizeof FLAGS / sizeof FLAGS[0]; i++)
+        if (infer_json_kind(infer_json_get(config, FLAGS[i].flag)) == INFER_JSON_TRUE) return FLAGS[i].type;
+    return pool_named(infer_json_string(infer_json_get(config, "pooling_mode"), NULL));
+}
+
+/* sentence-transformers: modules.json names a folder whose config.json says how vectors are pooled. */
+int keys_pooling(checkpoint *c) {
+    infer_json *modules, *pooling = NULL;
+    const char *classifier = cfg_text(c, "classifier_pooling"), *path;
+    char name[256];
+    int ok = cfg_file(c->command, c->folder, "modules.json", 0, &modules);
+    path = ok ? pooling_path(modules) : NULL;
+    if (path) {
         snprintf(name, sizeof name, "%s/config.json", path);
-        pooling = cfg_file(c->command, c->folder, name, 0);
+        ok = cfg_file(c->command, c->folder, name, 0, &pooling);
     }
-    if (pooling) {
-        if (infer_json_kind(infer_json_get(pooling, "pooling_mode_mean_tokens")) == INFER_JSON_TRUE) type = POOL_MEAN;
-        else if (infer_json_kind(infer_json_get(pooling, "pooling_mode_cls_token")) == INFER_JSON_TRUE) type = POOL_FIRST;
-        else if (infer_json_kind(infer_json_get(pooling, "pooling_mode_lasttoken")) == INFER_JSON_TRUE) type = POOL_LAST;
-        else type = pool_named(infer_json_string(infer_json_get(pooling, "pooling_mode"), NULL));
-        if (type != POOL_NONE) key_int(c, "pooling_type", type);
-        else cli_fail(c->command, "%s: vectors pooled in this way are not supported: mean, cls and lasttoken are", c->folder);
+    if (ok && pooling) {
+        if (pooling_type(pooling) != POOL_NONE) key_int(c, "pooling_type", pooling_type(pooling));
+        else ok = cli_fail(c->command, "%s/%s: vectors pooled in this way are not supported: mean, cls and lasttoken are", c->folder, name) == CLI_DONE;
     }
+    if (ok && pool_named(classifier) != POOL_NONE) key_int(c, "classifier.pooling_type", pool_named(classifier));
     infer_json_free(modules);
     infer_json_free(pooling);
-    if (pooling && type == POOL_NONE) return 0;
-    if (classifier && pool_named(classifier) != POOL_NONE) key_int(c, "classifier.pooling_type", pool_named(classifier));
-    return 1;
+    return ok;
 }
 
 /* ---- BERT ----------------------------------------------------------------------------------------- */
@@ -70,13 +84,13 @@ static int labels(checkpoint *c) {
     return 1;
 }
 
-int keys_bert(checkpoint *c) {
+static int keys_bert(checkpoint *c) {
     const uint64_t offset = position_offset(c), n = cfg_int(c, "max_position_embeddings", 0);
     if (offset && n > offset) key_int(c, "context_length", n - offset);
     return keys_pooling(c) && labels(c);
 }
 
-int tensor_bert(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+static int tensor_bert(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const uint64_t offset = position_offset(c);
     const char *other = strstr(rest, ".gamma") ? ".gamma" : strstr(rest, ".beta") ? ".beta" : NULL; /* older names of norms' tensors */
     view *v;
@@ -97,7 +111,7 @@ int tensor_bert(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
 
 /* ---- Nomic Embed ----------------------------------------------------------------------------------- */
 
-int keys_nomic(checkpoint *c) {
+static int keys_nomic(checkpoint *c) {
     static const key_row ROWS[] = {
         {"moe_every_n_layers", KEY_INT, "moe_every_n_layers", NO_DEFAULT},
         {"expert_used_count", KEY_INT, "moe_top_k", NO_DEFAULT},
@@ -117,7 +131,7 @@ int keys_nomic(checkpoint *c) {
 }
 
 /* Experts' matrices are one below the other; the second of each is stored transposed. */
-int tensor_nomic(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+static int tensor_nomic(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const uint64_t n = cfg_int(c, "num_local_experts|num_experts", 0), inner = n && t->n_dims == 2 ? t->dims[0] / n : 0, embd = t->n_dims == 2 ? t->dims[1] : 0;
     const int second = strcmp(rest, "mlp.experts.mlp.w2") == 0;
     const uint64_t up[3] = {embd, inner, n}, down[3] = {inner, embd, n};
@@ -137,7 +151,7 @@ int tensor_nomic(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
 
 /* ---- ModernBERT ------------------------------------------------------------------------------------ */
 
-int keys_modernbert(checkpoint *c) {
+static int keys_modernbert(checkpoint *c) {
     static const key_row ROWS[] = {
         {"attention.sliding_window", KEY_INT, "local_attention", NO_DEFAULT},
         {"attention.sliding_window_pattern", KEY_INT, "global_attn_every_n_layers", NO_DEFAULT},
@@ -178,7 +192,7 @@ static int t5_block(checkpoint *c, st_tensor *t, const char *stack, const char *
     return make_whole(c, name, t, 0) ? 1 : -1;
 }
 
-int tensor_t5(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+static int tensor_t5(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     static const char *const SHARED[] = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
     size_t i;
     (void)layer;
@@ -195,3 +209,103 @@ int tensor_t5(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     if (strncmp(rest, "decoder.block.", 14) == 0) return t5_block(c, t, "dec", rest + 14, 1);
     return 0;
 }
+
+/* ---- rows ------------------------------------------------------------------------------------------ */
+
+static const key_row T5[] = {
+    {"context_length", KEY_INT, "n_positions", 512},
+    {"decoder_block_count", KEY_INT, "num_decoder_layers", NO_DEFAULT},
+    {"attention.key_length", KEY_INT, "d_kv", NO_DEFAULT},
+    {"attention.value_length", KEY_INT, "d_kv", NO_DEFAULT},
+    {"attention.relative_buckets_count", KEY_INT, "relative_attention_num_buckets", NO_DEFAULT},
+    {"attention.layer_norm_rms_epsilon", KEY_FLOAT, "layer_norm_epsilon", NO_DEFAULT},
+    {"decoder_start_token_id", KEY_INT, "decoder_start_token_id", NO_DEFAULT},
+    END_KEYS,
+};
+static const key_row T5_ENCODER[] = {
+    {"context_length", KEY_INT, "n_positions", 512},
+    {"attention.key_length", KEY_INT, "d_kv", NO_DEFAULT},
+    {"attention.value_length", KEY_INT, "d_kv", NO_DEFAULT},
+    {"attention.relative_buckets_count", KEY_INT, "relative_attention_num_buckets", NO_DEFAULT},
+    {"attention.layer_norm_rms_epsilon", KEY_FLOAT, "layer_norm_epsilon", NO_DEFAULT},
+    END_KEYS,
+};
+static const key_row DISTILBERT[] = {{"attention.layer_norm_epsilon", KEY_IS_FLOAT, NULL, 1e-12}, END_KEYS};
+static const name_row BERT[] = {
+    {"/embeddings.word_embeddings", "token_embd", NAME_COPY},
+    {"/embeddings.token_type_embeddings", "token_types", NAME_COPY},
+    {"/embeddings.LayerNorm", "token_embd_norm", NAME_COPY},
+    {"/pooler.dense", "", NAME_DROPPED},
+    {"/classifier.dense", "cls", NAME_COPY},
+    {"/classifier.out_proj", "cls.output", NAME_COPY},
+    {"/classifier", "cls.output", NAME_COPY},
+    {"attention.self.query", "attn_q", NAME_COPY},
+    {"attention.self.key", "attn_k", NAME_COPY},
+    {"attention.self.value", "attn_v", NAME_COPY},
+    {"attention.output.dense", "attn_output", NAME_COPY},
+    {"attention.output.LayerNorm", "attn_output_norm", NAME_COPY},
+    {"intermediate.dense", "ffn_up", NAME_COPY},
+    {"output.dense", "ffn_down", NAME_COPY},
+    {"output.LayerNorm", "layer_output_norm", NAME_COPY},
+    {"attention.q_lin", "attn_q", NAME_COPY}, /* DistilBERT */
+    {"attention.k_lin", "attn_k", NAME_COPY},
+    {"attention.v_lin", "attn_v", NAME_COPY},
+    {"attention.out_lin", "attn_output", NAME_COPY},
+    {"sa_layer_norm", "attn_output_norm", NAME_COPY},
+    {"ffn.lin1", "ffn_up", NAME_COPY},
+    {"ffn.lin2", "ffn_down", NAME_COPY},
+    {"output_layer_norm", "layer_output_norm", NAME_COPY},
+    END_NAMES,
+};
+static const name_row NOMIC[] = {
+    {"/embeddings.word_embeddings", "token_embd", NAME_COPY},
+    {"/embeddings.token_type_embeddings", "token_types", NAME_COPY},
+    {"/emb_ln", "token_embd_norm", NAME_COPY},
+    {"attn.Wqkv", "attn_qkv", NAME_COPY},
+    {"attn.out_proj", "attn_output", NAME_COPY},
+    {"norm1", "attn_output_norm", NAME_COPY},
+    {"norm2", "layer_output_norm", NAME_COPY},
+    {"mlp.fc11", "ffn_up", NAME_COPY},
+    {"mlp.fc12", "ffn_gate", NAME_COPY},
+    {"mlp.fc1", "ffn_up", NAME_COPY},
+    {"mlp.fc2", "ffn_down", NAME_COPY},
+    {"mlp.router.layer", "ffn_gate_inp", NAME_COPY},
+    END_NAMES,
+};
+static const name_row MODERNBERT[] = {
+    {"/embeddings.tok_embeddings", "token_embd", NAME_COPY},
+    {"/embeddings.norm", "token_embd_norm", NAME_COPY},
+    {"/final_norm", "output_norm", NAME_COPY},
+    {"/head.dense", "cls", NAME_COPY},
+    {"/head.norm", "cls.norm", NAME_COPY},
+    {"/classifier", "cls.output", NAME_COPY},
+    {"attn_norm", "attn_norm", NAME_COPY},
+    {"mlp_norm", "ffn_norm", NAME_COPY},
+    {"attn.Wqkv", "attn_qkv", NAME_COPY},
+    {"attn.Wo", "attn_output", NAME_COPY},
+    {"mlp.Wi", "ffn_up", NAME_COPY},
+    {"mlp.Wo", "ffn_down", NAME_COPY},
+    END_NAMES,
+};
+
+static int is_nomic_moe(checkpoint *c) { return cfg_int(c, "moe_every_n_layers", 0) > 0; }
+
+const family ENCODERS_FAMILIES[] = {
+    {.classes = "BertModel|BertForMaskedLM|BertForSequenceClassification|CamembertModel", .arch = "bert", .flags = ENCODER,
+     .names = BERT, .own_keys = keys_bert, .own_tensor = tensor_bert},
+    {.classes = "DistilBertModel|DistilBertForMaskedLM|DistilBertForSequenceClassification", .arch = "bert",
+     .flags = ENCODER, .keys = DISTILBERT, .names = BERT, .own_keys = keys_bert, .own_tensor = tensor_bert},
+    {.classes = "RobertaModel|RobertaForSequenceClassification|XLMRobertaModel|XLMRobertaForSequenceClassification",
+     .arch = "bert", .flags = ENCODER, .names = BERT, .own_keys = keys_bert, .own_tensor = tensor_bert},
+    {.classes = "NomicBertModel", .arch = "nomic-bert-moe", .fits = is_nomic_moe, .flags = ENCODER, .names = NOMIC,
+     .own_keys = keys_nomic, .own_tensor = tensor_nomic},
+    {.classes = "NomicBertModel", .arch = "nomic-bert", .flags = ENCODER, .names = NOMIC, .own_keys = keys_nomic,
+     .own_tensor = tensor_nomic},
+    {.classes = "ModernBertModel|ModernBertForMaskedLM|ModernBertForSequenceClassification", .arch = "modern-bert",
+     .flags = ENCODER, .names = MODERNBERT, .own_keys = keys_modernbert},
+    {
+     .classes = "T5ForConditionalGeneration|T5WithLMHeadModel|MT5ForConditionalGeneration|UMT5ForConditionalGeneration|UMT5Model",
+     .arch = "t5", .keys = T5, .own_tensor = tensor_t5},
+    {.classes = "T5EncoderModel", .arch = "t5encoder", .keys = T5_ENCODER, .own_tensor = tensor_t5},
+    {.classes = NULL},
+};

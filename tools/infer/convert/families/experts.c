@@ -1,4 +1,4 @@
-/* families_experts.c: DeepSeek, GLM 4.5, gpt-oss, Llama 4. */
+/* experts.c: DeepSeek, GLM 4.5, gpt-oss, Llama 4. */
 #include "families.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static const key_row EXPERTS[] = {
 
 /* ---- DeepSeek V2, V3 ------------------------------------------------------------------------------ */
 
-int keys_deepseek2(checkpoint *c) {
+static int keys_deepseek2(checkpoint *c) {
     static const key_row ROWS[] = {
         {"attention.layer_norm_rms_epsilon", KEY_FLOAT, "rms_norm_eps", 1e-6},
         {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
@@ -37,7 +37,7 @@ int keys_deepseek2(checkpoint *c) {
 }
 
 /* kv_b_proj: for each head what makes K (nope rows) and what makes V; K's is stored transposed, to be multiplied with Q. */
-int tensor_deepseek2(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+static int tensor_deepseek2(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const uint64_t nope = cfg_int(c, "qk_nope_head_dim", 0), value = cfg_int(c, "v_head_dim", 0), rank = t->n_dims == 2 ? t->dims[1] : 0, heads = c->n_head;
     const uint64_t k_dims[3] = {nope, rank, heads}, v_dims[3] = {rank, value, heads};
     char name[128];
@@ -57,7 +57,7 @@ int tensor_deepseek2(checkpoint *c, st_tensor *t, int64_t layer, const char *res
 
 /* ---- GLM 4.5 -------------------------------------------------------------------------------------- */
 
-int keys_glm4moe(checkpoint *c) {
+static int keys_glm4moe(checkpoint *c) {
     static const key_row ROWS[] = {
         {"rope.dimension_count", KEY_ROTARY, "partial_rotary_factor|rope_parameters.partial_rotary_factor", 0.5},
         {"expert_gating_func", KEY_IS_INT, NULL, 2},
@@ -113,7 +113,7 @@ static int oss_scales(checkpoint *c, const st_tensor *blocks, size_t first) {
     return 1;
 }
 
-int tensor_gpt_oss(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+static int tensor_gpt_oss(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const size_t first = c->m->n_tensors;
     char a[128], b[128];
     const char *what = rest + 12;
@@ -141,7 +141,7 @@ int tensor_gpt_oss(checkpoint *c, st_tensor *t, int64_t layer, const char *rest)
 
 /* ---- Llama 4 -------------------------------------------------------------------------------------- */
 
-int keys_llama4(checkpoint *c) {
+static int keys_llama4(checkpoint *c) {
     static const key_row ROWS[] = {
         {"interleave_moe_layer_step", KEY_INT, "interleave_moe_layer_step", NO_DEFAULT},
         {"expert_feed_forward_length", KEY_INT, "intermediate_size", NO_DEFAULT},
@@ -152,7 +152,7 @@ int keys_llama4(checkpoint *c) {
 }
 
 /* Experts are stored as [inputs][outputs], gate and up side by side. */
-int tensor_llama4(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+static int tensor_llama4(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     static const char *const NAMES[] = {"ffn_gate_exps.weight", "ffn_up_exps.weight"};
     char name[128];
     uint64_t i;
@@ -168,3 +168,30 @@ int tensor_llama4(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) 
     }
     return 1;
 }
+
+/* ---- rows ------------------------------------------------------------------------------------------ */
+
+static const key_row GPT_OSS[] = {
+    {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
+    {"expert_feed_forward_length", KEY_INT, "intermediate_size", NO_DEFAULT},
+    END_KEYS,
+};
+static const key_row MINIMAX_M2[] = {
+    {"expert_feed_forward_length", KEY_INT, "intermediate_size", NO_DEFAULT},
+    {"rope.dimension_count", KEY_INT, "rotary_dim", NO_DEFAULT},
+    END_KEYS,
+};
+
+const family EXPERTS_FAMILIES[] = {
+    {.classes = "Qwen2MoeForCausalLM", .arch = "qwen2moe", .keys = QWEN_MOE},
+    {.classes = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .keys = QWEN_MOE},
+    {.classes = "GptOssForCausalLM", .arch = "gpt-oss", .keys = GPT_OSS, .names = AFTER, .own_tensor = tensor_gpt_oss},
+    {.classes = "DeepseekV2ForCausalLM|DeepseekV3ForCausalLM", .arch = "deepseek2", .own_keys = keys_deepseek2,
+     .own_tensor = tensor_deepseek2},
+    {.classes = "Glm4MoeForCausalLM", .arch = "glm4moe", .flags = NEXT_BLOCKS, .names = AFTER, .own_keys = keys_glm4moe},
+    {.classes = "OlmoeForCausalLM", .arch = "olmoe"},
+    {.classes = "Llama4ForCausalLM|Llama4ForConditionalGeneration", .arch = "llama4", .keys = LLAMA, .names = FEED_FORWARD,
+     .own_keys = keys_llama4, .own_tensor = tensor_llama4, .own_rest = rest_llama3},
+    {.classes = "MiniMaxM2ForCausalLM", .arch = "minimax-m2", .keys = MINIMAX_M2},
+    {.classes = NULL},
+};

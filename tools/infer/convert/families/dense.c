@@ -1,22 +1,17 @@
-/* families_dense.c: plain transformers. */
+/* dense.c: plain transformers. */
 #include "families.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-int keys_gpt2(checkpoint *c) {
-    if (cfg(c, "n_inner") == NULL) key_int(c, "feed_forward_length", 4 * c->n_embd);
-    return 1;
-}
-
-int keys_qwen3_vl(checkpoint *c) {
+static int keys_qwen3_vl(checkpoint *c) {
     key_int(c, "n_deepstack_layers", infer_json_count(cfg(c, "vision_config.deepstack_visual_indexes")));
     return 1;
 }
 
 /* Every fourth layer has no rotation; no file can say otherwise. */
-int keys_smollm3(checkpoint *c) {
+static int keys_smollm3(checkpoint *c) {
     const infer_json *list = cfg(c, "no_rope_layers");
     size_t i;
     for (i = 0; i < infer_json_count(list); i++)
@@ -71,7 +66,7 @@ static uint64_t phi3_rotated(const checkpoint *c) {
 }
 
 /* LongRoPE (arXiv:2402.13753): a factor for each frequency, and one for attention by how much longer the context is. */
-int rest_longrope(checkpoint *c) {
+static int rest_longrope(checkpoint *c) {
     const infer_json *longs = cfg_rope(c, "full_attention", "long_factor"), *shorts = cfg_rope(c, "full_attention", "short_factor");
     const double original = (double)cfg_int(c, "rope_parameters.original_max_position_embeddings|original_max_position_embeddings", 0);
     const double scale = (double)cfg_int(c, "max_position_embeddings", 0) / original;
@@ -82,7 +77,7 @@ int rest_longrope(checkpoint *c) {
     return factors(c, "rope_factors_long.weight", longs, n) && factors(c, "rope_factors_short.weight", shorts, n);
 }
 
-int keys_phi3(checkpoint *c) {
+static int keys_phi3(checkpoint *c) {
     static const key_row ROWS[] = {
         {"rope.scaling.original_context_length", KEY_INT, "rope_parameters.original_max_position_embeddings|original_max_position_embeddings|max_position_embeddings", NO_DEFAULT},
         {"rope.scaling.type", KEY_DROP, NULL, 0}, /* the tensors of factors say it */
@@ -95,27 +90,8 @@ int keys_phi3(checkpoint *c) {
 
 /* ---- tensors of other layouts --------------------------------------------------------------------- */
 
-/* query_key_value: for each head its Q, K and V; to all Q, all K, all V. */
-int tensor_gptneox(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
-    const uint64_t cols = t->n_dims == 2 ? t->dims[1] : 1, d = c->head_dim, rows = 3 * d * c->n_head;
-    const uint64_t dims[2] = {t->n_dims == 2 ? cols : rows, rows};
-    char name[128], what[32];
-    uint64_t i;
-    made *m;
-    if (strncmp(rest, "attention.query_key_value.", 26) != 0) return 0;
-    snprintf(what, sizeof what, "attn_qkv.%.16s", rest + 26);
-    m = make(c, name_in(name, layer, what), t->n_dims == 2 ? 2 : 1, dims);
-    for (i = 0; m && i < 3; i++) {
-        view *v = make_view(c, m, t, i * d * cols);
-        view_loop(v, c->n_head, 3 * d * cols);
-        view_loop(v, d * cols, 1);
-        if (v == NULL) return -1;
-    }
-    return m ? 1 : -1;
-}
-
 /* xIELU's parameters are scalars of each layer there, and keys here. */
-int keys_apertus(checkpoint *c) {
+static int keys_apertus(checkpoint *c) {
     static const char *const NAMES[] = {"alpha_n", "alpha_p", "beta", "eps"};
     char name[128];
     size_t k;
@@ -139,3 +115,68 @@ int keys_apertus(checkpoint *c) {
     }
     return 1;
 }
+
+/* ---- rows ------------------------------------------------------------------------------------------ */
+
+static const key_row HALF_ROTARY[] = {ROTARY(0.5), END_KEYS};
+static const key_row COHERE[] = {
+    {"logit_scale", KEY_FLOAT, "logit_scale", NO_DEFAULT},
+    {"rope.scaling.type", KEY_IS_TEXT, "none", 0},
+    END_KEYS,
+};
+static const key_row COHERE2[] = {
+    {"logit_scale", KEY_FLOAT, "logit_scale", NO_DEFAULT},
+    {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
+    {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
+    {"rope.scaling.type", KEY_IS_TEXT, "none", 0},
+    ROTARY(1),
+    END_KEYS,
+};
+static const key_row OLMO[] = {
+    {"attention.layer_norm_epsilon", KEY_IS_FLOAT, NULL, 1e-5},
+    {"attention.clamp_kqv", KEY_FLOAT, "clip_qkv", NO_DEFAULT},
+    END_KEYS,
+};
+static const key_row OLMO2[] = {{"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT}, END_KEYS};
+static const key_row EXAONE4[] = {
+    {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
+    {"attention.sliding_window", KEY_INT, "sliding_window", NO_DEFAULT},
+    END_KEYS,
+};
+static const name_row GLM4[] = {
+    {"post_self_attn_layernorm", "post_attention_norm", NAME_COPY},
+    {"post_mlp_layernorm", "post_ffw_norm", NAME_COPY},
+    END_NAMES,
+};
+static const name_row APERTUS[] = {
+    {"mlp.act_fn.alpha_n", "", NAME_DROPPED}, /* keys */
+    {"mlp.act_fn.alpha_p", "", NAME_DROPPED},
+    {"mlp.act_fn.beta", "", NAME_DROPPED},
+    {"mlp.act_fn.eps", "", NAME_DROPPED},
+    {"attention_layernorm", "attn_norm", NAME_COPY},
+    {"feedforward_layernorm", "ffn_norm", NAME_COPY},
+    END_NAMES,
+};
+
+const family DENSE_FAMILIES[] = {
+    {.classes = "LlamaForCausalLM|LLaMAForCausalLM|MistralForCausalLM|MixtralForCausalLM|LlamaModel", .arch = "llama",
+     .flags = ROTARY_PAIRS, .keys = LLAMA, .own_rest = rest_llama3},
+    {.classes = "ArceeForCausalLM", .arch = "arcee", .flags = ROTARY_PAIRS, .keys = LLAMA, .own_rest = rest_llama3},
+    {.classes = "SmolLM3ForCausalLM", .arch = "smollm3", .flags = ROTARY_PAIRS, .keys = LLAMA, .own_keys = keys_smollm3,
+     .own_rest = rest_llama3},
+    {.classes = "Qwen2ForCausalLM|Qwen2Model", .arch = "qwen2", .own_keys = keys_pooling},
+    {.classes = "Qwen3ForCausalLM|Qwen3Model", .arch = "qwen3", .own_keys = keys_pooling},
+    {.classes = "Qwen3VLForConditionalGeneration", .arch = "qwen3vl", .own_keys = keys_qwen3_vl},
+    {.classes = "Phi3ForCausalLM", .arch = "phi3", .own_keys = keys_phi3, .own_rest = rest_longrope},
+    {.classes = "Glm4ForCausalLM", .arch = "glm4", .keys = HALF_ROTARY, .names = GLM4},
+    {.classes = "OlmoForCausalLM|OLMoForCausalLM", .arch = "olmo", .flags = ROTARY_PAIRS, .keys = OLMO},
+    {.classes = "Olmo2ForCausalLM|Olmo3ForCausalLM", .arch = "olmo2", .keys = OLMO2, .names = AFTER,
+     .own_keys = keys_windows},
+    {.classes = "CohereForCausalLM", .arch = "command-r", .keys = COHERE},
+    {.classes = "Cohere2ForCausalLM", .arch = "cohere2", .keys = COHERE2},
+    {.classes = "ApertusForCausalLM", .arch = "apertus", .keys = LLAMA, .names = APERTUS, .own_keys = keys_apertus,
+     .own_rest = rest_llama3},
+    {.classes = "Exaone4ForCausalLM", .arch = "exaone4", .keys = EXAONE4, .names = AFTER, .own_keys = keys_windows,
+     .own_rest = rest_llama3},
+    {.classes = NULL},
+};

@@ -1,0 +1,58 @@
+/* families.c: the families of models: the row for a class that config.json may name, and rows of keys and names that several have. Facts: the
+ * models' own code in transformers, and the tensors and keys of the files that llama.cpp's converter makes of them
+ * (docs/architectures.md). */
+#include "families.h"
+
+#include <string.h>
+
+const key_row LLAMA[] = {{"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT}, ROTARY(1), END_KEYS};
+const key_row QWEN_MOE[] = {
+    {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
+    {"expert_shared_feed_forward_length", KEY_INT, "shared_expert_intermediate_size", NO_DEFAULT},
+    END_KEYS,
+};
+/* Norms behind the sublayers, as Gemma 2 has them. */
+const name_row AFTER[] = {{"post_attention_layernorm", "post_attention_norm", NAME_PLUS_1}, END_NAMES};
+const name_row FEED_FORWARD[] = {
+    {"pre_ff_layernorm", "ffn_norm", NAME_COPY},
+    {"feed_forward.gate_proj", "ffn_gate", NAME_COPY},
+    {"feed_forward.up_proj", "ffn_up", NAME_COPY},
+    {"feed_forward.down_proj", "ffn_down", NAME_COPY},
+    {"feed_forward.router", "ffn_gate_inp", NAME_COPY},
+    {"feed_forward.shared_expert.gate_proj", "ffn_gate_shexp", NAME_COPY},
+    {"feed_forward.shared_expert.up_proj", "ffn_up_shexp", NAME_COPY},
+    {"feed_forward.shared_expert.down_proj", "ffn_down_shexp", NAME_COPY},
+    {"feed_forward.experts.#.gate_proj", "ffn_gate_exps", NAME_EXPERTS},
+    {"feed_forward.experts.#.up_proj", "ffn_up_exps", NAME_EXPERTS},
+    {"feed_forward.experts.#.down_proj", "ffn_down_exps", NAME_EXPERTS},
+    END_NAMES,
+};
+
+static const family *const ALL[] = {DENSE_FAMILIES, EXPERTS_FAMILIES, GRANITE_FAMILIES, GEMMA_FAMILIES, LINEAR_FAMILIES, OLDER_FAMILIES, ENCODERS_FAMILIES};
+
+/* Is it one of the words, which | separates? */
+static int is_word(const char *words, const char *name) {
+    const size_t n = strlen(name);
+    while (*words) {
+        const size_t k = strcspn(words, "|");
+        if (k == n && memcmp(words, name, n) == 0) return 1;
+        words += k + (words[k] == '|');
+    }
+    return 0;
+}
+
+const family *family_of(checkpoint *c) {
+    const infer_json *list = cfg(c, "architectures");
+    const char *name = infer_json_string(infer_json_at(list, 0), NULL);
+    const family *f;
+    size_t i;
+    if (name == NULL) {
+        cli_fail(c->command, "%s/config.json: \"architectures\" is missing: what kind of model is it?", c->folder);
+        return NULL;
+    }
+    for (i = 0; i < sizeof ALL / sizeof ALL[0]; i++)
+        for (f = ALL[i]; f->classes; f++)
+            if (is_word(f->classes, name) && (f->fits == NULL || f->fits(c))) return f;
+    cli_fail(c->command, "%s/config.json: models of the class %.80s cannot be converted", c->folder, name);
+    return NULL;
+}
