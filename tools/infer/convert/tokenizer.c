@@ -42,12 +42,15 @@ hf_text hf_string(const infer_json *v) {
 }
 
 void hf_note(const hf_vocab *v, const char *format, ...) {
+    char text[1024];
+    size_t i;
     va_list list;
     va_start(list, format);
-    fprintf(stderr, "infer %s: note: ", v->command);
-    vfprintf(stderr, format, list);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
+    for (i = 0; text[i]; i++)
+        if ((unsigned char)text[i] < 32) text[i] = ' ';
+    fprintf(stderr, "warning: %s: %s\n", v->folder, text);
 }
 
 static int path_of(const hf_vocab *v, const char *name, char *path) {
@@ -311,8 +314,8 @@ static int read_folder(hf_vocab *v) {
     hf_names(v);
     if (!read_tokens(v) || !hf_specials(v) || !hf_family_rows(v) || !pad(v)) return 0;
     if (strcmp(v->model, "t5") == 0 && v->space_prefix != v->extra_spaces)
-        hf_note(v, "%s: a space %s put before a text, and superfluous ones are %s: GGUF files cannot say one without the other, so ids of some "
-                "texts will differ", v->folder, v->space_prefix ? "is" : "is not", v->extra_spaces ? "removed" : "kept");
+        hf_note(v, "a space %s put before texts, and superfluous ones are %s: GGUF files cannot say one without the other, so ids of some "
+                "texts will differ", v->space_prefix ? "is" : "is not", v->extra_spaces ? "removed" : "kept");
     return 1;
 }
 

@@ -209,7 +209,7 @@ int hf_added_plain(hf_vocab *v) {
 static int set_spm(hf_vocab *v, const entry *e, int looks) {
     hf_token *t;
     if (v->rows && (uint64_t)e->id >= v->rows) {
-        hf_note(v, "%s: the token %.0f '%.40s' is left out: the embedding has %.0f rows", v->folder, (double)e->id, e->text.s, (double)v->rows);
+        hf_note(v, "the token %.0f '%.40s' is left out: the embedding has %.0f rows", (double)e->id, e->text.s, (double)v->rows);
         return 1;
     }
     t = hf_token_at(v, e->id);

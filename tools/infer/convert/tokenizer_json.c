@@ -103,7 +103,7 @@ static int scores_from_merges(hf_vocab *v) {
         if (t->s == NULL) continue;
         for (at = hash_of(t->s, t->n, "", 0) & (slots - 1); table[at]; at = (at + 1) & (slots - 1)) { }
         table[at] = (uint32_t)i + 1;
-        v->tokens[i].score = v->tokens[i].type == HF_NORMAL ? -(double)v->n_merges - 1 : 0;
+        if (i < v->n_base) v->tokens[i].score = v->tokens[i].type == HF_NORMAL ? -(double)v->n_merges - 1 : 0;
     }
     for (i = v->n_merges; i-- > 0;) { /* backwards: the first one stays */
         const hf_text *m = &v->merges[i];
@@ -133,8 +133,7 @@ static int from_fallback_bpe(hf_vocab *v) {
         return 1;
     }
     if (rules.unless)
-        hf_note(v, "%s/tokenizer.json: a space is put before texts unless they begin with one: GGUF files cannot say so, it is put before all",
-                v->folder);
+        hf_note(v, "tokenizer.json: a space is put before texts unless they begin with one: GGUF files cannot say so, it is put before all");
     v->model = "llama";
     v->pre = "default";
     v->has_merges = 0;

@@ -72,7 +72,7 @@ const infer_json *hf_read_json(hf_vocab *v, const char *name, int *failed);
 hf_token *hf_token_at(hf_vocab *v, int64_t id);
 /* The id of a text, -1 = none. Looks at all. */
 int64_t hf_find(const hf_vocab *v, hf_text text);
-/* One line on stderr: something that the user should know, but no error. */
+/* A warning on stderr: one line that begins with the folder. */
 void hf_note(const hf_vocab *v, const char *format, ...) CLI_PRINTF(2, 3);
 /* 1: <0x00> .. <0xFF> */
 int hf_is_byte(hf_text text);

@@ -173,12 +173,12 @@ static const char *normalizer(hf_vocab *v, const infer_json *rule, int depth) {
 }
 
 static const char *refuse(const hf_vocab *v, const infer_json *rule, const char *what, const char *why) {
-    char text[4096];
+    char text[640];
     size_t n = 0;
     if (infer_json_write(rule, -1, text, sizeof text, &n) != INFER_OK) n = 0;
     if (n == 0) text[0] = 0;
-    cli_fail(v->command, "%s/tokenizer.json: no pre-tokenizer of GGUF files has this %s (%.60s); --pre NAME says which one to use: %s%s", v->folder,
-             what, why, text, n >= sizeof text ? "..." : "");
+    cli_fail(v->command, "%s/tokenizer.json: GGUF files have no name for this %s (%.60s): %s%s; --pre NAME takes the rules of NAME",
+             v->folder, what, why, text, n >= sizeof text ? "..." : "");
     return NULL;
 }
 
@@ -213,7 +213,7 @@ const char *hf_pre_find(hf_vocab *v) {
     if (r.failed) return NULL;
     if (!r.bad && !r.bytes) r.bad = "no ByteLevel";
     if (r.bad) return refuse(v, pre, "pre_tokenizer", r.bad);
-    if (r.space) hf_note(v, "%s/tokenizer.json: add_prefix_space is left out: texts are not begun with a space", v->folder);
+    if (r.space) hf_note(v, "tokenizer.json: add_prefix_space is left out: no space is put before texts");
     for (i = 0; i < sizeof PRE_ROWS / sizeof *PRE_ROWS; i++) {
         const pre_row *row = &PRE_ROWS[i];
         if ((row->families && !has_family(row->families, v->family)) || !same_steps(row, &r)) continue;
@@ -221,8 +221,8 @@ const char *hf_pre_find(hf_vocab *v) {
         other = row;
     }
     if (other == NULL) return refuse(v, pre, "pre_tokenizer", "unknown rules");
-    hf_note(v, "%s/tokenizer.json: the pre-tokenizer '%s' has these rules, but ignore_merges is %s there: words that no merges make may differ",
-            v->folder, other->name, ignore ? "off" : "on");
+    hf_note(v, "tokenizer.json: the pre-tokenizer '%s' has these rules, but ignore_merges is %s there: words that no merges make may differ",
+            other->name, ignore ? "off" : "on");
     return other->name;
 }
 

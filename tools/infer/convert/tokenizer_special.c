@@ -117,7 +117,7 @@ void hf_names(hf_vocab *v) {
 static void set(hf_vocab *v, int which, int64_t id) {
     if (v->special[which] >= 0 || id < 0) return;
     if ((uint64_t)id < v->n || (uint64_t)id < v->rows) v->special[which] = id;
-    else hf_note(v, "%s: a special token has the id %.0f, which no token has", v->folder, (double)id);
+    else hf_note(v, "a special token has the id %.0f, which no token has", (double)id);
 }
 
 /* The id that tokenizer.json's added tokens give a text, -1 = none. */

@@ -158,8 +158,7 @@ static int read_model(hf_vocab *v, const char *name, size_t n, model *m) {
     }
     if (r.bad || v->n == 0) return cli_fail(v->command, "%s/%s: not a SentencePiece model", v->folder, name), 0;
     if (v->rows && (uint64_t)pieces > v->rows)
-        hf_note(v, "%s/%s: of %.0f pieces the first %.0f are kept, as many as the embedding has rows", v->folder, name, (double)pieces,
-                (double)v->rows);
+        hf_note(v, "%s: of %.0f pieces the first %.0f are kept, as many as the embedding has rows", name, (double)pieces, (double)v->rows);
     return 1;
 }
 
@@ -184,7 +183,7 @@ int hf_from_spm(hf_vocab *v, const char *name) {
     }
     v->model = "llama";
     if (!m.prefix) v->space_prefix = 0; /* 1 is the default of the kind */
-    if (m.charsmap.n) hf_note(v, "%s/%s: its normalization of characters is left out", v->folder, name);
+    if (m.charsmap.n) hf_note(v, "%s: its normalization of characters is left out", name);
     if (m.extra) v->extra_spaces = 1;
     return hf_added_spm(v);
 }
