@@ -122,6 +122,11 @@ typedef size_t (*infer_read_fn)(void *user, void *data, size_t n);         /* re
 typedef void (*infer_parallel_fn)(void *user, int n, void (*task)(void *arg, int i), void *arg);
 /* One named step of the forward pass: x is rows x cols floats, valid during the call. layer is -1 outside layers. */
 typedef void (*infer_trace_fn)(void *user, int layer, const char *step, const float *x, size_t rows, size_t cols);
+/* Rows that a matrix of the file is about to be multiplied with: y = W x for each of them. tensor is W's number, as
+ * infer_tensor_get counts; matrix says which of a tensor with several (experts, heads) it is, below dims[2], else 0.
+ * x is rows x cols float32, cols = dims[0], as the layer computes it, before products round it; valid during the call,
+ * not to be changed. See infer_context_params.inputs. */
+typedef void (*infer_inputs_fn)(void *user, int32_t tensor, int32_t matrix, const float *x, size_t rows, size_t cols);
 
 /* ---- parameters: all zero means all defaults ------------------------------------------------ */
 
@@ -154,6 +159,13 @@ typedef struct infer_context_params {
                       * WebAssembly) */
     int32_t n_processors;
     int32_t low_priority; /* 1 = the context's threads run at low priority; not the caller's */
+    infer_inputs_fn inputs; /* receives the inputs of all matrix products of evals in this context, for statistics such
+                             * as those of `infer imatrix`; NULL = none. Called by the thread that evaluates, in the
+                             * order of rows, once per product or several times with some of its rows. So sums over
+                             * calls depend neither on threads nor, where a pass reads a matrix once, on batch. Rows
+                             * that are evaluated again, or by a call that fails, are given all the same. On the CPU
+                             * alone: UNSUPPORTED with layers on a GPU. It must not call the library */
+    void *inputs_user;
     uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_context_params;
 

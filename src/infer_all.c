@@ -126,6 +126,7 @@ INFER__COLD_BEGIN
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
 #include "model/session/results.c"         /* logits that stay on the device */
+#include "model/inputs.c"          /* what products read, for the caller */
 #include "model/forward.c"         /* THE LOOP */
 #include "model/pool.c"            /* hidden states as one vector, classifiers */
 #include "model/session/calls.c"           /* which calls may begin */

@@ -71,6 +71,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_increments.c"
 #  include "test_cells.c"
 #  include "test_adapters.c"
+#  include "test_inputs.c"
 #  include "test_merge.c"
 #  include "test_draft.c"
 #  include "test_nextn.c"
@@ -174,6 +175,7 @@ int main(int argc, char **argv) {
     suite_session();
     suite_cells();
     suite_adapters();
+    suite_inputs();
     suite_merge();
     suite_draft();
     suite_nextn();

@@ -318,6 +318,9 @@ static void test_hostile_keys_fine(void) {
         { "qwen2-plain-dense", "no pooling", { { "pooling_type", 'u', 4294967295.0, NULL, 0 } }, NULL, 0 },
         { "qwen2-plain-dense", "the same, signed", { { "pooling_type", 'i', -1, NULL, 0 } }, NULL, 0 },
         { "gemma3-real-dense", "as wide as the others", { { "attention.key_length_swa", 'u', 32, NULL, 0 } }, NULL, 0 },
+        { "granite-real-dense", "a mixer that no layer has", { { "ssm.conv_kernel", 'u', 4, NULL, 0 }, { "ssm.state_size", 'u', 128, NULL, 0 },
+                                                               { "ssm.group_count", 'u', 1, NULL, 0 } }, NULL, 0 },
+        { "granite-moe", "the same", { { "ssm.inner_size", 'u', 3072, NULL, 0 }, { "ssm.time_step_rank", 'u', 48, NULL, 0 } }, NULL, 0 },
     };
     size_t i;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) keys_check_few(&cases[i]);

@@ -446,6 +446,8 @@ static void infer__parts_rwkv(infer_model *m, infer__layer *l) {
 }
 /* Values of layer 0 are not mixed; keys of attention. */
 #define INFER__RWKV7_DROP "=blk.0.time_mix_v0.weight =blk.0.time_mix_v1.weight =blk.0.time_mix_v2.weight"
+/* Files of Granite 4 models whose layers are all attention have them: their configurations describe a mixer. */
+#define INFER__GRANITE_IDLE "ssm.conv_kernel ssm.state_size ssm.group_count ssm.inner_size ssm.time_step_rank"
 #define INFER__RWKV_IDLE "attention.key_length attention.value_length attention.rope_pattern rope.dimension_count"
 
 #define INFER__RMS INFER__NORM_RMS
@@ -633,6 +635,7 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__PARALLEL_BY_KEY, .reference = "archs/gptneox-{dense,par-dense,seq-dense}")
     INFER__ARCH(granite, .name = "granite", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .flags = INFER__LOGITS_OVER | INFER__ROPE_BY_KEY,
+      .idle = INFER__GRANITE_IDLE,
       .layers = "attention, dense FFN, experts", .reference = "archs/granite-{dense,moe,real-dense}")
     INFER__ARCH(granite_swa, .name = "granite_swa", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .window_every = INFER__WINDOW_BY_FILE, .flags = INFER__LOGITS_OVER,
@@ -644,6 +647,7 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/granitehybrid-{dense,nope-moe}, hf/{granitehybrid_dense,granitemoehybrid,bamba}")
     INFER__ARCH(granitemoe, .name = "granitemoe", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,
       .flags = INFER__LOGITS_OVER | INFER__ROPE_BY_KEY,
+      .idle = INFER__GRANITE_IDLE,
       .layers = "attention, dense FFN, experts",
       .reference = "archs/granitemoe-{dense,moe,real-moe}, hf/{granitemoe,granitemoeshared}")
     INFER__ARCH(graniteswitch, .name = "graniteswitch", .norm = INFER__RMS, .rope = INFER__PAIRS, .act = INFER__ACT_SILU,

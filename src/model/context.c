@@ -109,6 +109,7 @@ static infer_result infer__context_create(infer_context **out, infer_model *m, c
     if (r) return r;
     if (infer__model_lost(m))
         return infer__error(err, INFER_ERR_STATE, "the model uses a device and was opened before fork()");
+    if (params && params->inputs && (r = infer__give_check(m, err)) != INFER_OK) return r;
     infer__model_hold(m); /* before its callbacks can close it */
     if ((r = infer__plan_fits(&plan, m, err)) != INFER_OK) return infer__model_let(m, r);
     c = (infer_context *)infer__calloc(&m->mem, 1, sizeof *c);
@@ -128,6 +129,8 @@ static infer_result infer__context_create(infer_context **out, infer_model *m, c
         return r;
     }
     c->ctx.profiling = params ? params->profile : 0;
+    c->inputs = params ? params->inputs : NULL;
+    c->inputs_user = params ? params->inputs_user : NULL;
     *out = c;
     return INFER_OK;
 }

@@ -85,6 +85,11 @@ static void infer__products_of(infer_context *c, const infer__matmul_args *mm, i
     infer__matmul_args own = *mm;
     infer__low_args lows; /* of n_adapted */
     int32_t i, low = 0, more = 0, taken = 0;
+    if (c->inputs) {
+        if (own.norm) infer__ops_of(&c->ctx)->norm(&c->ctx, own.norm);
+        own.norm = NULL;
+        infer__give_products(c, mm);
+    }
     for (i = 0; i < mm->n_w; i++) low |= mm->w[i]->low != NULL;
     if (INFER__HAS_ADAPTERS && c->n_adapted) {
         more = infer__adapted_parts(c, mm, result, 0, &lows);
@@ -95,7 +100,7 @@ static void infer__products_of(infer_context *c, const infer__matmul_args *mm, i
         infer__matmul(&c->ctx, &own);
         return;
     }
-    if (mm->norm) infer__ops_of(&c->ctx)->norm(&c->ctx, mm->norm);
+    if (own.norm) infer__ops_of(&c->ctx)->norm(&c->ctx, own.norm);
     own.norm = NULL;
     own.act = NULL;
     own.add = NULL;
@@ -114,8 +119,10 @@ static void infer__products(infer_context *c, const infer__matmul_args *mm) { in
 
 static void infer__moe_products(infer_context *c, const infer__moe_matmul_args *a) {
     infer__moe_matmul_args own = *a;
+    if (c->inputs) infer__give_experts(c, a);
     if (!INFER__HAS_ADAPTERS || !c->n_adapted ||
         (!infer__adapted_weight(c, a->w) && !(a->gate && infer__adapted_weight(c, a->gate->w)))) {
+        if (c->inputs && a->gate) infer__give_experts(c, a->gate);
         infer__moe_matmul(&c->ctx, a);
         return;
     }
@@ -364,7 +371,7 @@ static int32_t infer__head_piece(const infer_context *c) {
     const uint64_t head = w->row_bytes * (uint64_t)w->rows;
     const uint64_t layer = (m->token_bytes > head ? m->token_bytes - head : 0) / (uint64_t)m->hp.n_layer;
     const uint64_t rows = layer / INFER__MAX(w->row_bytes, 1) / INFER__HEAD_ROWS * INFER__HEAD_ROWS;
-    if (c->pause == 0 || !c->at->x.host || w->low) return w->rows;
+    if (c->pause == 0 || !c->at->x.host || w->low || c->inputs) return w->rows; /* x is given once */
     return (int32_t)INFER__MIN(INFER__MAX(rows, INFER__HEAD_ROWS), (uint64_t)w->rows);
 }
 

@@ -699,6 +699,8 @@ struct infer_context {
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
     infer_trace_fn trace;
     void *trace_user;
+    infer_inputs_fn inputs;      /* of context_params */
+    void *inputs_user;
     int32_t encodes;             /* INFER__ENCODES_* of the running pass */
     infer__pass_cursor cursor;
     infer__pass_cursor behind;   /* of tokens that are evaluated again before: infer__catch_up */
@@ -815,6 +817,14 @@ static double infer__results_log_sum(const float *x, int32_t n, double *largest)
 static void infer__forward(infer_context *c);
 /* Pass a step's values to the trace callback, if there is one. layer -1 = outside layers. */
 static void infer__trace(infer_context *c, int32_t layer, const char *step, const infer__tensor *t);
+
+/* inputs.c: give what products read to context_params.inputs. x is computed. */
+static void infer__give_products(infer_context *c, const infer__matmul_args *mm);
+static void infer__give_experts(infer_context *c, const infer__moe_matmul_args *a);
+/* x as the input of w, nothing when there is no callback. */
+static void infer__give_input(infer_context *c, const infer__weight *w, const infer__tensor *x);
+/* UNSUPPORTED where layers do not run on the CPU. */
+static infer_result infer__give_check(const infer_model *m, infer_error *err);
 
 /* A mixer or FFN: x -> out, with the operations before and after it. The norm is fused into its first product and
  * the addition into its last one (see infer__matmul_args), or it runs them by the two functions. */

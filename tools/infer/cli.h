@@ -57,6 +57,7 @@ int cmd_merge(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_imatrix(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 

@@ -29,6 +29,7 @@ static const cli_command COMMANDS[] = {
     {"merge", "FIRST OUT", "merge a split model into one file", cmd_merge},
     {"convert", "FOLDER OUT", "a Hugging Face folder to a GGUF file", cmd_convert},
     {"quantize", "IN OUT TYPE", "change the storage type", cmd_quantize},
+    {"imatrix", "MODEL -f TEXT --out FILE", "which columns of matrices count, for quantize", cmd_imatrix},
     {"perplexity", "MODEL... -f FILE", "how well models predict a text", cmd_perplexity},
     {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},
     {"serve", "MODEL", "HTTP server", NULL},

@@ -94,6 +94,7 @@ static const cli_habit HABITS[] = {
     {"--jinja", HABIT_FLAG, "chat always renders the model's own template"},
     {"--no-display-prompt,--no-escape,--simple-io,--log-disable,--no-perf,--no-prefill-assistant", HABIT_FLAG, "this is the default here"},
     {"--nowordwrap", HABIT_FLAG, "lines are never wrapped here"},
+    {"--no-ppl", HABIT_FLAG, "there is none: see infer perplexity"},
     {"-tb,--threads-batch", HABIT_VALUE, "prompts use the threads of -t"},
     {"-hf,--hf-repo,-hff,--hf-file,-hfr,-mu,--model-url,-dr", HABIT_REFUSED,
      "infer downloads nothing; fetch the file first and pass it with -m (`infer list` shows the files you have)"},

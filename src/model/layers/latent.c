@@ -250,6 +250,7 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     uint64_t at = 0, rows = (uint64_t)n;
     infer__tensor low, q, kv, wide, sums, y, gate, latent, shared;
     infer__latent_heads in, out;
+    infer__weight values;
     infer__matmul_args mm;
     infer__kv_store_args store;
     infer__attention_args att;
@@ -279,6 +280,8 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     }
     infer__sub_norm(c, l, INFER__W_LATENT_KV_A_NORM, &latent);
     infer__sub_norm(c, l, INFER__W_LATENT_K_NORM, &shared);
+    if (w[INFER__W_LATENT_KV_B].type)
+        infer__give_input(c, &w[INFER__W_LATENT_KV_B], &latent); /* were it not absorbed */
     infer__latent_rotate(c, l, &shared, 0, 1, l->n_rot);
     infer__latent_rotate(c, l, &q, l->latent_k - l->n_rot, heads, l->latent_k);
     infer__trace(c, l->index, "q", &q);
@@ -320,12 +323,14 @@ static void infer__mix_latent(infer_context *c, const infer__layer *l, infer__su
     memset(&out, 0, sizeof out);
     out.x_step = out.w_cols = l->latent_rank;
     out.y_step = out.w_rows = out.w_step = l->latent_v;
+    values = w[INFER__W_LATENT_V_B];
     if (w[INFER__W_LATENT_KV_B].type) {
         out.w_first = l->latent_k - l->n_rot;
         out.w_step += out.w_first;
+        values = w[INFER__W_LATENT_KV_B];
+        values.tensor = 0; /* its input has been given */
     }
-    infer__latent_product(c, l, &w[w[INFER__W_LATENT_KV_B].type ? INFER__W_LATENT_KV_B : INFER__W_LATENT_V_B], &out,
-                          &sums, &y);
+    infer__latent_product(c, l, &values, &out, &sums, &y);
     if (gate.cols) {
         infer__product(c, &s->x, &w[INFER__W_LATENT_GATE], NULL, &gate);
         infer__gate(c, l->gate, &gate, &y);

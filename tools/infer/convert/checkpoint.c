@@ -58,10 +58,10 @@ static void sizes(checkpoint *c) {
         const infer_json *part = cfg(c, PARTS[i]);
         if (infer_json_kind(part) == INFER_JSON_OBJECT) c->text = part;
     }
-    c->n_layers = cfg_int(c, "num_hidden_layers|n_layers|n_layer|num_layers", 0);
+    c->n_layers = cfg_int(c, "num_hidden_layers|n_layers|n_layer|num_layers", infer_json_count(cfg(c, CFG_LAYER_TYPES)));
     c->n_embd = cfg_int(c, "hidden_size|n_embd|d_model|dim", 0);
     c->n_head = cfg_int(c, "num_attention_heads|n_head|n_heads|num_heads", 0);
-    c->n_head_kv = cfg_int(c, "num_key_value_heads|n_kv_heads", c->n_head);
+    c->n_head_kv = cfg_int(c, CFG_HEADS_KV, c->n_head);
     c->head_dim = cfg_int(c, "head_dim", c->n_head ? c->n_embd / c->n_head : 0);
     c->n_vocab = cfg_int(c, "vocab_size", 0);
 }

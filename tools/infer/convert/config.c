@@ -63,6 +63,11 @@ int cfg_true(const checkpoint *c, const char *names, int otherwise) {
     const int32_t kind = infer_json_kind(cfg(c, names));
     return kind == INFER_JSON_TRUE ? 1 : kind == INFER_JSON_FALSE ? 0 : otherwise;
 }
+uint64_t cfg_rotated(const checkpoint *c, uint64_t all, double share) {
+    const infer_json *v = cfg_rope(c, "full_attention", "partial_rotary_factor");
+    const double x = v ? infer_json_number(v) : cfg_number(c, "partial_rotary_factor|rotary_pct|rope_pct", share);
+    return x >= 0 && x <= 1 ? (uint64_t)(x * (double)all) : all;
+}
 int cfg_says(const infer_json *v, const char *text) {
     const char *s = infer_json_string(v, NULL);
     return s && strcmp(s, text) == 0;
@@ -75,6 +80,6 @@ const infer_json *cfg_rope(const checkpoint *c, const char *kind, const char *na
 }
 
 const char *cfg_layer_type(const checkpoint *c, uint64_t layer) {
-    const infer_json *types = cfg(c, "layer_types|layers_block_type");
+    const infer_json *types = cfg(c, CFG_LAYER_TYPES);
     return infer_json_kind(types) == INFER_JSON_ARRAY ? infer_json_string(infer_json_at(types, (size_t)layer), NULL) : NULL;
 }

@@ -70,6 +70,9 @@ typedef struct checkpoint {
 /* ---- config.c ------------------------------------------------------------------------------- */
 
 /* The value under the first of these names ("a|b|c.d") that is there and not null, in the text's part or else in all; NULL = none. */
+#define CFG_LAYER_TYPES "layer_types|layers_block_type"
+#define CFG_EXPERTS "num_local_experts|num_experts|n_routed_experts|moe_num_experts"
+#define CFG_HEADS_KV "num_key_value_heads|n_kv_heads|num_kv_heads|n_head_kv|attn_config.kv_n_heads"
 const infer_json *cfg(const checkpoint *c, const char *names);
 uint64_t cfg_int(const checkpoint *c, const char *names, uint64_t otherwise); /* also when it is no whole number from 0 to 2^53 */
 double cfg_number(const checkpoint *c, const char *names, double otherwise);
@@ -78,6 +81,8 @@ const char *cfg_text(const checkpoint *c, const char *names); /* NULL = none */
 /* The same of rope_parameters or rope_scaling; kind: "full_attention", "sliding_attention" where a config has several. */
 const infer_json *cfg_rope(const checkpoint *c, const char *kind, const char *name);
 int cfg_says(const infer_json *v, const char *text); /* is it this string? */
+/* How many values of a head are rotated, of `all`. share: what is if the config does not say. */
+uint64_t cfg_rotated(const checkpoint *c, uint64_t all, double share);
 /* Element `layer` of layer_types, NULL = there is none. */
 const char *cfg_layer_type(const checkpoint *c, uint64_t layer);
 /* A file of the folder, to be freed; *out is NULL where there is none, which is an error if it is needed. */
@@ -87,7 +92,7 @@ int cfg_file(const char *command, const char *folder, const char *name, int need
 
 enum { KEY_INT, KEY_FLOAT, KEY_BOOL, KEY_TEXT, KEY_IS_INT, KEY_IS_FLOAT, KEY_IS_TEXT, KEY_ROTARY, KEY_DROP };
 /* ARCH.key from the config (`from` as in cfg), `is` where it has none and `is` is not NO_DEFAULT. KEY_IS_*: `is` itself, or the text
- * `from`. KEY_ROTARY: a head's values times that share. KEY_DROP: no such key, whatever was written before. */
+ * `from`. KEY_ROTARY: cfg_rotated of a head. KEY_DROP: no such key, whatever was written before. */
 typedef struct key_row {
     const char *key;
     int kind;
@@ -125,8 +130,10 @@ int made_read(checkpoint *c, const file_tensor *t, uint64_t offset, void *to, si
 /* ---- names.c -------------------------------------------------------------------------------- */
 
 /* What happens to a tensor besides its new name. */
-enum { NAME_COPY, NAME_PLUS_1, NAME_NEG_EXP, NAME_ROTARY_Q, NAME_ROTARY_K, NAME_TRANSPOSED, NAME_SQUEEZED, NAME_HALVES, NAME_EXPERTS, NAME_DROPPED };
-/* A name without .weight and .bias, or all of it where it has neither; `to` likewise, "a|b" for NAME_HALVES. */
+enum { NAME_COPY, NAME_PLUS_1, NAME_NEG_EXP, NAME_ROTARY_Q, NAME_ROTARY_K, NAME_TRANSPOSED, NAME_SQUEEZED, NAME_HALVES, NAME_QKV,
+       NAME_EXPERTS, NAME_HEADS, NAME_HEADS_KV, NAME_DROPPED };
+/* A name without .weight and .bias, or all of it where it has neither; `to` likewise, "a|b" for NAME_HALVES (of the rows), "a|b|c" for
+ * NAME_QKV (the rows of all heads, of K's and of V's). NAME_EXPERTS, NAME_HEADS*: # in `from` is a number; all of them are put together. */
 typedef struct name_row {
     const char *from, *to;
     int what;
@@ -146,7 +153,8 @@ enum {
     NORMS_PLUS_1 = 2,  /* norms have weights around 0 */
     ENCODER = 4,       /* no causal mask */
     NEXT_BLOCKS = 8,   /* layers after the others that predict further tokens are kept */
-    V_TILED = 16       /* heads of values are stored for each head of keys one after the other, but read in turn */
+    V_TILED = 16,      /* heads of values are stored for each head of keys one after the other, but read in turn */
+    ROUTES_SIGMOID = 32 /* scores of experts are sigmoids where the config does not say */
 };
 struct family {
     const char *classes; /* of config.json's "architectures", separated by | */

@@ -82,7 +82,7 @@ static int key_of_row(checkpoint *c, const key_row *r) {
     case KEY_IS_INT: key_int(c, r->key, (uint64_t)r->is); break;
     case KEY_IS_FLOAT: key_float(c, r->key, r->is); break;
     case KEY_IS_TEXT: key_text(c, r->key, r->from); break;
-    case KEY_ROTARY: key_int(c, r->key, (uint64_t)((double)c->head_dim * x)); break;
+    case KEY_ROTARY: key_int(c, r->key, cfg_rotated(c, c->head_dim, r->is)); break;
     default: gguf_raw(&c->keys, full(c, r->key, name), GGUF_N_TYPES, "", 0); break;
     }
     return 1;
@@ -97,11 +97,11 @@ int keys_rows(checkpoint *c, const key_row *rows) {
 /* ---- what all models have -------------------------------------------------------------------------- */
 
 static const key_row COMMON[] = {
-    {"context_length", KEY_INT, "max_position_embeddings|n_ctx|n_positions|max_length|max_sequence_length|model_max_length", NO_DEFAULT},
+    {"context_length", KEY_INT, "max_position_embeddings|n_ctx|n_positions|max_length|max_sequence_length|model_max_length|max_seq_len|seq_length", NO_DEFAULT},
     {"attention.layer_norm_rms_epsilon", KEY_FLOAT, "rms_norm_eps|norm_eps", NO_DEFAULT},
     {"attention.layer_norm_epsilon", KEY_FLOAT, "layer_norm_eps|layer_norm_epsilon|norm_epsilon", NO_DEFAULT},
-    {"expert_count", KEY_INT, "num_local_experts|num_experts|n_routed_experts", NO_DEFAULT},
-    {"expert_used_count", KEY_INT, "num_experts_per_tok|num_experts_per_token|top_k_experts", NO_DEFAULT},
+    {"expert_count", KEY_INT, CFG_EXPERTS, NO_DEFAULT},
+    {"expert_used_count", KEY_INT, "num_experts_per_tok|num_experts_per_token|top_k_experts|moe_k", NO_DEFAULT},
     {"expert_group_count", KEY_INT, "n_group", NO_DEFAULT},
     {"expert_group_used_count", KEY_INT, "topk_group", NO_DEFAULT},
     {"attention.key_length", KEY_INT, "head_dim", NO_DEFAULT},
@@ -113,7 +113,10 @@ static int routing(checkpoint *c) {
     static const char *const NAMES[] = {"softmax", "sigmoid", NULL, "sqrtsoftplus"}; /* from 1 on */
     const infer_json *v = cfg(c, "score_function|scoring_func|score_func|moe_router_activation|moe_router_activation_func|expert_selection_fn");
     size_t i;
-    if (v == NULL) return 1;
+    if (v == NULL) {
+        if (c->family->flags & ROUTES_SIGMOID) key_int(c, "expert_gating_func", 2);
+        return 1;
+    }
     for (i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (NAMES[i] && cfg_says(v, NAMES[i])) {
             key_int(c, "expert_gating_func", i + 1);
@@ -175,7 +178,7 @@ int keys_common(checkpoint *c) {
         for (i = 0; i < infer_json_count(ff); i++) gguf_element_i32(&c->keys, (int32_t)infer_json_int(infer_json_at(ff, i)));
     }
     if (c->n_head) key_int(c, "attention.head_count", c->n_head);
-    if (infer_json_kind(cfg(c, "num_key_value_heads|n_kv_heads")) == INFER_JSON_INT) key_int(c, "attention.head_count_kv", c->n_head_kv);
+    if (infer_json_kind(cfg(c, CFG_HEADS_KV)) == INFER_JSON_INT) key_int(c, "attention.head_count_kv", c->n_head_kv);
     if (c->family->flags & ENCODER || cfg_true(c, "is_causal", 1) == 0) key_bool(c, "attention.causal", 0);
     return keys_rows(c, COMMON) && routing(c) && rotation(c);
 }

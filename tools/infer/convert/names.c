@@ -11,6 +11,10 @@ static const name_row OUTSIDE[] = {
     {"embed_tokens", "token_embd", NAME_COPY},
     {"tok_embeddings", "token_embd", NAME_COPY},
     {"embeddings", "token_embd", NAME_COPY},
+    {"word_embeddings", "token_embd", NAME_COPY},
+    {"wte", "token_embd", NAME_COPY},
+    {"wpe", "position_embd", NAME_COPY},
+    {"ln_f", "output_norm", NAME_COPY},
     {"embedding", "token_embd", NAME_COPY},
     {"lm_head", "output", NAME_COPY},
     {"norm", "output_norm", NAME_PLUS_1},
@@ -99,7 +103,7 @@ static int ends(const char *s, const char *with) {
 
 /* Without the names of the modules around the layers. */
 static const char *inner_name(const char *name) {
-    static const char *const AROUND[] = {"language_model.", "text_model.", "model.", "transformer.h", "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.", "distilbert.", "encoder.layer"};
+    static const char *const AROUND[] = {"language_model.", "text_model.", "model.", "transformer.h", "transformer.", "gpt_neox.", "ernie.", "backbone.", "bert.", "roberta.", "distilbert.", "encoder.layer"};
     size_t i;
     for (i = 0; i < sizeof AROUND / sizeof AROUND[0]; i++) {
         const size_t n = strlen(AROUND[i]);
@@ -129,14 +133,14 @@ static int64_t layer_of(const char *name, const char **rest) {
     return -1;
 }
 
-/* A row's name against the rest, # for the number of an expert. Returns its length, 0 = it does not fit. */
-static size_t fits(const char *pattern, const char *rest, uint64_t *expert) {
+/* A row's name against the rest, # for a number, which *number becomes. Returns its length, 0 = it does not fit. */
+static size_t fits(const char *pattern, const char *rest, const char **number) {
     const char *s = rest;
     for (; *pattern; pattern++) {
         if (*pattern == '#') {
             const size_t n = strspn(s, "0123456789");
             if (n == 0 || n > 6) return 0;
-            *expert = (uint64_t)atol(s);
+            *number = s;
             s += n;
         } else if (*s++ != *pattern) return 0;
     }
@@ -144,10 +148,10 @@ static size_t fits(const char *pattern, const char *rest, uint64_t *expert) {
 }
 
 /* The row for a name, and what follows it there: "", ".weight" or ".bias". A family's rows begin with / outside of layers. */
-static const name_row *row_for(const name_row *rows, int outside, const char *rest, const char **end, uint64_t *expert) {
+static const name_row *row_for(const name_row *rows, int outside, const char *rest, const char **end, const char **number) {
     for (; rows && rows->from; rows++) {
         const int skip = rows->from[0] == '/';
-        const size_t n = outside < 0 || outside == skip ? fits(rows->from + skip, rest, expert) : 0;
+        const size_t n = outside < 0 || outside == skip ? fits(rows->from + skip, rest, number) : 0;
         *end = rest + n;
         if (n > 0 && (**end == 0 || strcmp(*end, ".weight") == 0 || strcmp(*end, ".bias") == 0)) return rows;
     }
@@ -156,19 +160,29 @@ static const name_row *row_for(const name_row *rows, int outside, const char *re
 
 /* ---- tensors of their own kinds ------------------------------------------------------------------- */
 
-/* Q and K of heads whose halves are rotated, for an architecture that rotates pairs: rows 0, d/2, 1, d/2 + 1, ... of each head. */
+/* Q and K of heads whose halves are rotated, for an architecture that rotates pairs: rows 0, n/2, 1, n/2 + 1, ... of the n rotated ones of
+ * each head. */
 static int rotary(checkpoint *c, const char *name, st_tensor *t, uint64_t heads) {
-    const uint64_t rows = t->dims[0], cols = t->n_dims > 1 ? t->dims[1] : 1, d = heads ? rows / heads : 0;
+    const uint64_t rows = t->dims[0], cols = t->n_dims > 1 ? t->dims[1] : 1, d = heads ? rows / heads : 0, n = cfg_rotated(c, d, 1);
     const uint64_t dims[2] = {t->n_dims > 1 ? cols : rows, rows};
-    view *v;
-    if (heads == 0 || d * heads != rows || d % 2 != 0 || t->n_dims > 2)
+    uint64_t i;
+    made *m;
+    if (heads == 0 || d * heads != rows || n % 2 != 0 || n == 0 || t->n_dims > 2)
         return cli_fail(c->command, "tensor %s: %.0f rows are not those of %.0f heads", t->name, (double)rows, (double)heads) == CLI_DONE;
-    v = make_view(c, make(c, name, t->n_dims > 1 ? 2 : 1, dims), t, 0);
-    view_loop(v, heads, d * cols);
-    view_loop(v, d / 2, cols);
-    view_loop(v, 2, d / 2 * cols);
-    view_loop(v, cols, 1);
-    return v != NULL;
+    m = make(c, name, t->n_dims > 1 ? 2 : 1, dims);
+    for (i = 0; m && i < (n == d ? 1 : heads); i++) { /* a head, or all */
+        view *v = make_view(c, m, t, i * d * cols);
+        if (n == d) view_loop(v, heads, d * cols);
+        view_loop(v, n / 2, cols);
+        view_loop(v, 2, n / 2 * cols);
+        view_loop(v, cols, 1);
+        if (v == NULL) return 0;
+        if (n == d) continue;
+        v = make_view(c, m, t, (i * d + n) * cols);
+        view_loop(v, (d - n) * cols, 1);
+        if (v == NULL) return 0;
+    }
+    return m != NULL;
 }
 
 static int transposed(checkpoint *c, const char *name, st_tensor *t) {
@@ -202,24 +216,40 @@ static int halves(checkpoint *c, const char *a, const char *b, st_tensor *t) {
     return 1;
 }
 
-/* All experts of a layer, when the first one comes. */
-static int experts(checkpoint *c, const char *name, st_tensor *t, uint64_t expert) {
-    const char *digits = strstr(t->name, "experts.") + 8, *end = digits + strspn(digits, "0123456789");
-    const uint64_t n = cfg_int(c, "num_local_experts|num_experts|n_routed_experts|moe_num_experts", 0);
-    const uint64_t dims[3] = {t->dims[t->n_dims - 1], t->n_dims > 1 ? t->dims[0] : 1, n};
+/* The rows of Q, K and V: three tensors. */
+static int split_qkv(checkpoint *c, const char *names[3], st_tensor *t) {
+    const uint64_t d = c->head_dim, cols = t->n_dims == 2 ? t->dims[1] : 1, rows[3] = {c->n_head * d, c->n_head_kv * d, c->n_head_kv * d};
+    uint64_t at = 0;
+    int i;
+    if (t->n_dims > 2 || t->dims[0] != rows[0] + rows[1] + rows[2])
+        return cli_fail(c->command, "tensor %s: %.0f rows are not those of Q, K and V", t->name, (double)t->dims[0]) == CLI_DONE;
+    for (i = 0; i < 3; i++) {
+        const uint64_t dims[2] = {t->n_dims == 2 ? cols : rows[i], rows[i]};
+        view *v = make_view(c, make(c, names[i], t->n_dims, dims), t, at * cols);
+        view_loop(v, rows[i] * cols, 1);
+        if (v == NULL) return 0;
+        at += rows[i];
+    }
+    return 1;
+}
+
+/* All n tensors of this name but for a number, `digits` characters before its end, when the first one comes. */
+static int stacked(checkpoint *c, const char *name, st_tensor *t, size_t digits, uint64_t n, const char *what) {
+    const char *number = t->name + strlen(t->name) - digits, *end = number + strspn(number, "0123456789");
+    const uint64_t dims[3] = {t->dims[t->n_dims - 1], t->n_dims > 1 ? t->dims[0] : n, n};
     char other[512];
     made *m;
     uint64_t i;
     if (t->used) return 1;
-    if (expert >= n) return cli_fail(c->command, "tensor %s: config.json says that there are %.0f experts", t->name, (double)n) == CLI_DONE;
-    m = make(c, name, t->n_dims > 1 ? 3 : 2, t->n_dims > 1 ? dims : (const uint64_t[]){dims[0], n});
+    if ((uint64_t)atol(number) >= n) return cli_fail(c->command, "tensor %s: config.json says that there are %.0f %s", t->name, (double)n, what) == CLI_DONE;
+    m = make(c, name, t->n_dims > 1 ? 3 : 2, dims);
     for (i = 0; m && i < n; i++) {
         st_tensor *its;
         view *v;
         if (strlen(t->name) + 8 > sizeof other) return 0;
-        snprintf(other, sizeof other, "%.*s%llu%s", (int)(digits - t->name), t->name, (unsigned long long)i, end);
+        snprintf(other, sizeof other, "%.*s%llu%s", (int)(number - t->name), t->name, (unsigned long long)i, end);
         its = st_find(&c->st, other);
-        if (its == NULL) return cli_fail(c->command, "tensor %s is missing: config.json says that there are %.0f experts", other, (double)n) == CLI_DONE;
+        if (its == NULL) return cli_fail(c->command, "tensor %s is missing: config.json says that there are %.0f %s", other, (double)n, what) == CLI_DONE;
         if (its->n != t->n) return cli_fail(c->command, "tensor %s has another shape than %s", other, t->name) == CLI_DONE;
         v = make_view(c, m, its, 0);
         view_loop(v, its->n, 1);
@@ -228,14 +258,19 @@ static int experts(checkpoint *c, const char *name, st_tensor *t, uint64_t exper
     return m != NULL;
 }
 
-static int by_row(checkpoint *c, st_tensor *t, const name_row *r, int64_t layer, const char *end, uint64_t expert) {
+/* number: where it is in the rest of the name, if the row has one. */
+static int by_row(checkpoint *c, st_tensor *t, const name_row *r, int64_t layer, const char *end, const char *number) {
     const int flags = c->family->flags;
-    char a[128], b[128], block[32] = "";
-    const size_t half = strcspn(r->to, "|");
+    char names[3][128], block[32] = "";
+    const char *all[3] = {names[0], names[1], names[2]}, *to = r->to, *a = names[0];
     made *m;
+    int i;
     if (layer >= 0) snprintf(block, sizeof block, "blk.%lld.", (long long)layer);
-    snprintf(a, sizeof a, "%s%.*s%s", block, (int)half, r->to, end);
-    snprintf(b, sizeof b, "%s%s%s", block, r->to[half] ? r->to + half + 1 : "", end);
+    for (i = 0; i < 3; i++) {
+        const size_t n = strcspn(to, "|");
+        snprintf(names[i], sizeof names[i], "%s%.*s%s", block, (int)n, to, end);
+        to += n + (to[n] == '|');
+    }
     switch (r->what) {
     case NAME_DROPPED: t->used = 1; return 1;
     case NAME_ROTARY_Q:
@@ -243,8 +278,11 @@ static int by_row(checkpoint *c, st_tensor *t, const name_row *r, int64_t layer,
         if (flags & ROTARY_PAIRS) return rotary(c, a, t, r->what == NAME_ROTARY_Q ? c->n_head : c->n_head_kv);
         return make_whole(c, a, t, 0) != NULL;
     case NAME_TRANSPOSED: return transposed(c, a, t);
-    case NAME_HALVES: return halves(c, a, b, t);
-    case NAME_EXPERTS: return experts(c, a, t, expert);
+    case NAME_HALVES: return halves(c, a, names[1], t);
+    case NAME_QKV: return split_qkv(c, all, t);
+    case NAME_EXPERTS: return stacked(c, a, t, strlen(number), cfg_int(c, CFG_EXPERTS, 0), "experts");
+    case NAME_HEADS: return stacked(c, a, t, strlen(number), c->n_head, "heads");
+    case NAME_HEADS_KV: return stacked(c, a, t, strlen(number), c->n_head_kv, "heads");
     default:
         m = make_whole(c, a, t, r->what == NAME_SQUEEZED);
         if (m && r->what == NAME_NEG_EXP) m->op = MADE_NEG_EXP;
@@ -279,13 +317,12 @@ static int is_scale(const char *name) {
 
 int name_by_rows(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const family *f = c->family;
-    const char *end;
-    uint64_t expert = 0;
-    const name_row *r = row_for(f->names, layer < 0, rest, &end, &expert);
-    if (r == NULL) r = row_for(layer >= 0 ? IN_LAYERS : OUTSIDE, -1, rest, &end, &expert);
+    const char *end, *number = "";
+    const name_row *r = row_for(f->names, layer < 0, rest, &end, &number);
+    if (r == NULL) r = row_for(layer >= 0 ? IN_LAYERS : OUTSIDE, -1, rest, &end, &number);
     if (r == NULL) return cli_fail(c->command, "tensor %s is not known in a model of this kind (%s)", t->name, f->arch) == CLI_DONE;
     if (strcmp(r->to, "output") == 0 && cfg_true(c, "tie_word_embeddings", 0)) return 1;
-    return by_row(c, t, r, layer, end, expert);
+    return by_row(c, t, r, layer, end, number);
 }
 
 static int apply(checkpoint *c, st_tensor *t) {
@@ -300,6 +337,7 @@ static int apply(checkpoint *c, st_tensor *t) {
         rest = same;
     }
     done = c->family->own_tensor ? c->family->own_tensor(c, t, layer, rest) : 0;
+    if (done == 0 && layer < 0 && starts(rest, "mtp")) return 1; /* likewise */
     return done != 0 ? done > 0 : name_by_rows(c, t, layer, rest);
 }
 

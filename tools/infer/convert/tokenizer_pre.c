@@ -177,9 +177,8 @@ static const char *refuse(const hf_vocab *v, const infer_json *rule, const char 
     size_t n = 0;
     if (infer_json_write(rule, -1, text, sizeof text, &n) != INFER_OK) n = 0;
     if (n == 0) text[0] = 0;
-    cli_fail(v->command, "%s/tokenizer.json: no pre-tokenizer of GGUF files has this %s (%.60s); --pre NAME says which one to use", v->folder,
-             what, why);
-    fprintf(stderr, "%s%s\n", text, n >= sizeof text ? "..." : "");
+    cli_fail(v->command, "%s/tokenizer.json: no pre-tokenizer of GGUF files has this %s (%.60s); --pre NAME says which one to use: %s%s", v->folder,
+             what, why, text, n >= sizeof text ? "..." : "");
     return NULL;
 }
 

@@ -338,6 +338,19 @@ static int compare(job *j, converting *c) {
     return status;
 }
 
+/* Matrices that a file of importance lacks, but the two that usually have none. */
+static void tell_unknown(const job *j) {
+    unsigned long changed = 0, without = 0;
+    size_t i;
+    for (i = 0; i < j->in.n_tensors; i++) {
+        const file_tensor *t = &j->in.tensors[i];
+        if (j->tensors[i].type == t->type || strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0) continue;
+        changed++;
+        without += !importance_has(&j->importance, t);
+    }
+    if (j->importance.file.open && without) fprintf(stderr, "%lu of %lu matrices have no importance in %s\n", without, changed, j->importance.file.path);
+}
+
 static int run_job(job *j, const char *path) {
     converting c;
     uint64_t total, header;
@@ -351,6 +364,7 @@ static int run_job(job *j, const char *path) {
     status = compare(j, &c);
     if (status != CLI_DONE) return status;
     if (!plan(j)) return CLI_FAILED;
+    tell_unknown(j);
     header = header_bytes(j, &total);
     if (header == 0) return cli_fail(j->command, "out of memory");
     c.progress = NULL;
@@ -403,7 +417,7 @@ static int run_command(job *j, const char *in, const char *path, const cli_commo
     cli_catch_interrupts();
     if (path && !j->dry && file_is_part(&j->in, path)) return cli_usage_error(j->command, "OUT is a file of the input: give another name");
     if (common->report) status = report_open(&r, j->command, common->report, files, 3);
-    if (status == CLI_DONE) status = j->matrix == NULL || importance_open(&j->importance, j->command, j->matrix) ? run_job(j, path) : CLI_FAILED;
+    if (status == CLI_DONE) status = j->matrix == NULL || importance_open(&j->importance, j->command, j->matrix, &j->in) ? run_job(j, path) : CLI_FAILED;
     if (status == CLI_DONE && r.path) {
         report_begin(&r, j->recipe ? "Quantising" : "Converting", cli_base_name(in), argc, argv);
         report_quantize(&r, &j->in, j->tensors, j->errors, j->outcomes, j->n_outcomes);
@@ -423,7 +437,7 @@ static void free_job(job *j) {
 
 /* Options of both commands. */
 #define COMMON_OPTIONS \
-    {"--imatrix", OPT_STRING, &j.matrix, "FILE", "importance of columns (GGUF), as llama-imatrix writes it", 0, 0}, \
+    {"--imatrix", OPT_STRING, &j.matrix, "FILE", "importance of columns, as `infer imatrix` and llama-imatrix write it", 0, 0}, \
     {"--output-type|--output-tensor-type", OPT_STRING, &j.output, "TYPE", "the type of output.weight", 0, 0}, \
     {"--embedding-type|--token-embedding-type", OPT_STRING, &j.embedding, "TYPE", "the type of token_embd.weight", 0, 0}, \
     {"--keep", OPT_LIST, &j.keep, "PATTERN", "tensors that stay as they are", 0, 0}, \

@@ -4,6 +4,7 @@
 #ifndef QUANTIZE_H
 #define QUANTIZE_H
 
+#include "../imatrix/imatrix.h"
 #include "../files/files.h"
 #include "../report/report.h"
 
@@ -39,12 +40,13 @@ int32_t type_fitting(int32_t type, uint64_t width);
 
 /* ---- importance.c --------------------------------------------------------------------------- */
 
-/* How much each column of each matrix counts: a file of `llama-imatrix` in GGUF (in_sum2 and counts of each tensor). Zero-initialised: none. */
+/* How much each column of each matrix counts. Zero-initialised: no matrix has any. */
 typedef struct importance {
-    file_model file;
-    int open;
+    imatrix_file file;
 } importance;
-int importance_open(importance *im, const char *command, const char *path);
+/* A file without any tensor of m is of another model. */
+int importance_open(importance *im, const char *command, const char *path, const file_model *m);
+int importance_has(const importance *im, const file_tensor *t);
 /* Of a tensor: dims[0] floats for each of *n_matrices (1, or one for each expert), to be freed. *out = NULL: it has none. */
 int importance_read(importance *im, const file_tensor *t, float **out, uint64_t *n_matrices);
 void importance_close(importance *im);

@@ -59,6 +59,42 @@ static int factors(checkpoint *c, const char *name, const infer_json *list, uint
     return 1;
 }
 
+/* Hunyuan stretches the base by a fixed alpha; the context it gets by that is not in the config (the published models': 256 K). */
+static int keys_hunyuan(checkpoint *c) {
+    const infer_json *type = cfg_rope(c, "full_attention", "rope_type|type"), *alpha = cfg_rope(c, "full_attention", "alpha"), *base = cfg_rope(c, "full_attention", "rope_theta");
+    const double d = (double)c->head_dim, a = infer_json_number(alpha), theta = base ? infer_json_number(base) : cfg_number(c, "rope_theta", 10000);
+    if (!cfg_says(type, "dynamic") || alpha == NULL) return 1;
+    if (!(a > 0 && d > 2)) return cli_fail(c->command, "%s/config.json: the alpha of rope_scaling is %g", c->folder, a) == CLI_DONE;
+    key_float(c, "rope.freq_base", theta * pow(a, d / (d - 2)));
+    key_text(c, "rope.scaling.type", "none");
+    key_float(c, "rope.scaling.factor", 1);
+    key_int(c, "rope.scaling.original_context_length", 1 << 18);
+    key_int(c, "context_length", 1 << 18);
+    return 1;
+}
+
+static int keys_ministral3(checkpoint *c) {
+    const infer_json *all = cfg_rope(c, "full_attention", "mscale_all_dim"), *beta = cfg_rope(c, "full_attention", "llama_4_scaling_beta");
+    if (all) key_float(c, "rope.scaling.yarn_log_multiplier", infer_json_number(all));
+    if (beta) key_float(c, "attention.temperature_scale", infer_json_number(beta));
+    return 1;
+}
+
+static int keys_minicpm3(checkpoint *c) {
+    static const key_row ROWS[] = {
+        {"attention.q_lora_rank", KEY_INT, "q_lora_rank", NO_DEFAULT},
+        {"attention.kv_lora_rank", KEY_INT, "kv_lora_rank", NO_DEFAULT},
+        {"rope.dimension_count", KEY_INT, "qk_rope_head_dim", NO_DEFAULT},
+        {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
+        {"attention.value_length", KEY_DROP, NULL, 0},
+        {"rope.freq_base", KEY_FLOAT, "rope_parameters.rope_theta|rope_theta", NO_DEFAULT},
+        {"rope.scaling.type", KEY_DROP, NULL, 0}, /* the tensors of factors say it */
+        {NULL, 0, NULL, 0},
+    };
+    key_int(c, "attention.key_length", cfg_int(c, "qk_nope_head_dim", 0) + cfg_int(c, "qk_rope_head_dim", 0));
+    return keys_rows(c, ROWS);
+}
+
 static uint64_t phi3_rotated(const checkpoint *c) {
     const infer_json *part = cfg_rope(c, "full_attention", "partial_rotary_factor");
     const double share = part ? infer_json_number(part) : cfg_number(c, "partial_rotary_factor", 1);
@@ -70,7 +106,7 @@ static int rest_longrope(checkpoint *c) {
     const infer_json *longs = cfg_rope(c, "full_attention", "long_factor"), *shorts = cfg_rope(c, "full_attention", "short_factor");
     const double original = (double)cfg_int(c, "rope_parameters.original_max_position_embeddings|original_max_position_embeddings", 0);
     const double scale = (double)cfg_int(c, "max_position_embeddings", 0) / original;
-    const uint64_t n = phi3_rotated(c) / 2;
+    const uint64_t n = cfg_int(c, "qk_rope_head_dim", phi3_rotated(c)) / 2;
     if (longs == NULL) return 1;
     if (!(original > 1)) return cli_fail(c->command, "%s/config.json: original_max_position_embeddings is missing", c->folder) == CLI_DONE;
     key_float(c, "rope.scaling.attn_factor", scale > 1 ? sqrt(1 + log(scale) / log(original)) : 1);
@@ -157,6 +193,30 @@ static const name_row APERTUS[] = {
     {"feedforward_layernorm", "ffn_norm", NAME_COPY},
     END_NAMES,
 };
+static const key_row JAIS2[] = {ROTARY(1), END_KEYS};
+static const key_row BITNET[] = {
+    {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
+    {"rope.scaling.type", KEY_IS_TEXT, "linear", 0},
+    {"rope.scaling.factor", KEY_IS_FLOAT, NULL, 1},
+    {"hidden_activation", KEY_TEXT, "hidden_act", NO_DEFAULT},
+    END_KEYS,
+};
+static const name_row HUNYUAN[] = {
+    {"self_attn.query_layernorm", "attn_q_norm", NAME_COPY},
+    {"self_attn.key_layernorm", "attn_k_norm", NAME_COPY},
+    END_NAMES,
+};
+static const name_row MINICPM3[] = {{"self_attn.kv_b_proj", "attn_kv_b", NAME_COPY}, END_NAMES};
+static const name_row ERNIE[] = {
+    {"self_attn.qkv_proj", "attn_q|attn_k|attn_v", NAME_QKV},
+    {"mlp.up_gate_proj", "ffn_gate|ffn_up", NAME_HALVES},
+    END_NAMES,
+};
+static const name_row BITNET_NAMES[] = {
+    {"self_attn.attn_sub_norm", "attn_sub_norm", NAME_COPY},
+    {"mlp.ffn_sub_norm", "ffn_sub_norm", NAME_COPY},
+    END_NAMES,
+};
 
 const family DENSE_FAMILIES[] = {
     {.classes = "LlamaForCausalLM|LLaMAForCausalLM|MistralForCausalLM|MixtralForCausalLM|LlamaModel", .arch = "llama",
@@ -178,5 +238,13 @@ const family DENSE_FAMILIES[] = {
      .own_rest = rest_llama3},
     {.classes = "Exaone4ForCausalLM", .arch = "exaone4", .keys = EXAONE4, .names = AFTER, .own_keys = keys_windows,
      .own_rest = rest_llama3},
+    {.classes = "GlmForCausalLM", .arch = "chatglm", .keys = HALF_ROTARY},
+    {.classes = "SeedOssForCausalLM", .arch = "seed_oss", .names = AFTER, .own_rest = rest_llama3},
+    {.classes = "Jais2ForCausalLM", .arch = "jais2", .keys = JAIS2},
+    {.classes = "Ernie4_5ForCausalLM|Ernie4_5_ForCausalLM", .arch = "ernie4_5", .names = ERNIE},
+    {.classes = "HunYuanDenseV1ForCausalLM", .arch = "hunyuan-dense", .names = HUNYUAN, .own_keys = keys_hunyuan},
+    {.classes = "MiniCPM3ForCausalLM", .arch = "minicpm3", .names = MINICPM3, .own_keys = keys_minicpm3, .own_rest = rest_longrope},
+    {.classes = "Ministral3ForCausalLM", .arch = "mistral3", .flags = ROTARY_PAIRS, .keys = LLAMA, .own_keys = keys_ministral3},
+    {.classes = "BitNetForCausalLM|BitnetForCausalLM", .arch = "bitnet", .keys = BITNET, .names = BITNET_NAMES},
     {.classes = NULL},
 };

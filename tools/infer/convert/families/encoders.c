@@ -130,23 +130,12 @@ static int keys_nomic(checkpoint *c) {
     return keys_rows(c, cfg_int(c, "moe_every_n_layers", 0) ? ROWS : DENSE) && keys_pooling(c);
 }
 
-/* Experts' matrices are one below the other; the second of each is stored transposed. */
 static int tensor_nomic(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
-    const uint64_t n = cfg_int(c, "num_local_experts|num_experts", 0), inner = n && t->n_dims == 2 ? t->dims[0] / n : 0, embd = t->n_dims == 2 ? t->dims[1] : 0;
-    const int second = strcmp(rest, "mlp.experts.mlp.w2") == 0;
-    const uint64_t up[3] = {embd, inner, n}, down[3] = {inner, embd, n};
-    char name[128];
-    view *v;
+    const uint64_t n = cfg_int(c, "num_local_experts|num_experts", 0);
     if (layer < 0 && strncmp(rest, "pooler.", 7) == 0) return 1;
     if (strcmp(rest, "mlp.experts.bias") == 0) return 1;
-    if (!second && strcmp(rest, "mlp.experts.mlp.w1") != 0) return 0;
-    v = make_view(c, make(c, name_in(name, layer, second ? "ffn_down_exps.weight" : "ffn_up_exps.weight"), 3, second ? down : up), t, 0);
-    if (second) {
-        view_loop(v, n, inner * embd);
-        view_loop(v, embd, 1);
-        view_loop(v, inner, embd);
-    } else view_loop(v, t->n, 1);
-    return v ? 1 : -1;
+    if (strcmp(rest, "mlp.experts.mlp.w1") == 0) return experts_below(c, t, layer, "ffn_up_exps.weight", n, 0);
+    return strcmp(rest, "mlp.experts.mlp.w2") == 0 ? experts_below(c, t, layer, "ffn_down_exps.weight", n, 1) : 0;
 }
 
 /* ---- ModernBERT ------------------------------------------------------------------------------------ */
@@ -289,8 +278,11 @@ static const name_row MODERNBERT[] = {
 };
 
 static int is_nomic_moe(checkpoint *c) { return cfg_int(c, "moe_every_n_layers", 0) > 0; }
+static const key_row EUROBERT[] = {{"rope.scaling.type", KEY_IS_TEXT, "none", 0}, END_KEYS};
 
 const family ENCODERS_FAMILIES[] = {
+    {.classes = "EuroBertModel|EuroBertForMaskedLM|EuroBertForSequenceClassification", .arch = "eurobert", .flags = ENCODER,
+     .keys = EUROBERT, .own_keys = keys_pooling},
     {.classes = "BertModel|BertForMaskedLM|BertForSequenceClassification|CamembertModel", .arch = "bert", .flags = ENCODER,
      .names = BERT, .own_keys = keys_bert, .own_tensor = tensor_bert},
     {.classes = "DistilBertModel|DistilBertForMaskedLM|DistilBertForSequenceClassification", .arch = "bert",

@@ -9,7 +9,7 @@ static const key_row EXPERTS[] = {
     {"expert_count", KEY_INT, "n_routed_experts", NO_DEFAULT},
     {"expert_shared_count", KEY_INT, "n_shared_experts", 0},
     {"expert_weights_scale", KEY_FLOAT, "routed_scaling_factor", NO_DEFAULT},
-    {"leading_dense_block_count", KEY_INT, "first_k_dense_replace", 0},
+    {"leading_dense_block_count", KEY_INT, "first_k_dense_replace", NO_DEFAULT},
     {NULL, 0, NULL, 0},
 };
 
@@ -57,15 +57,49 @@ static int tensor_deepseek2(checkpoint *c, st_tensor *t, int64_t layer, const ch
 
 /* ---- GLM 4.5 -------------------------------------------------------------------------------------- */
 
+static int keys_experts(checkpoint *c) { return keys_rows(c, EXPERTS); }
 static int keys_glm4moe(checkpoint *c) {
     static const key_row ROWS[] = {
-        {"rope.dimension_count", KEY_ROTARY, "partial_rotary_factor|rope_parameters.partial_rotary_factor", 0.5},
-        {"expert_gating_func", KEY_IS_INT, NULL, 2},
         {"nextn_predict_layers", KEY_INT, "num_nextn_predict_layers", NO_DEFAULT},
         {"expert_weights_norm", KEY_BOOL, "norm_topk_prob", NO_DEFAULT},
         {NULL, 0, NULL, 0},
     };
     return keys_rows(c, ROWS) && keys_rows(c, EXPERTS);
+}
+
+/* ---- ERNIE 4.5 ------------------------------------------------------------------------------------- */
+
+static int keys_ernie_moe(checkpoint *c) {
+    static const key_row ROWS[] = {
+        {"interleave_moe_layer_step", KEY_INT, "moe_layer_interval", 1},
+        {"leading_dense_block_count", KEY_INT, "moe_layer_start_index", 1},
+        {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
+        {"expert_shared_count", KEY_INT, "moe_num_shared_experts", NO_DEFAULT},
+        {NULL, 0, NULL, 0},
+    };
+    const uint64_t shared = cfg_int(c, "moe_num_shared_experts", 0);
+    if (shared) key_int(c, "expert_shared_feed_forward_length", shared * cfg_int(c, "moe_intermediate_size", 0));
+    return keys_rows(c, ROWS);
+}
+
+/* The bias of the choice has a row for each of several kinds of tokens; text is one. */
+static int tensor_ernie_moe(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+    char name[128];
+    if (strcmp(rest, "mlp.moe_statics.e_score_correction_bias") != 0) return 0;
+    return make_whole(c, name_in(name, layer, "exp_probs_b.bias"), t, 0) ? 1 : -1;
+}
+
+/* ---- DBRX ----------------------------------------------------------------------------------------- */
+
+/* Experts' matrices are one below the other; the second of each is stored transposed. */
+static int tensor_dbrx(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
+    static const char *const NAMES[][2] = {{"w1", "ffn_gate_exps.weight"}, {"v1", "ffn_up_exps.weight"}, {"w2", "ffn_down_exps.weight"}};
+    const char *what = rest + 16;
+    size_t i;
+    if (strncmp(rest, "ffn.experts.mlp.", 16) != 0) return 0;
+    for (i = 0; i < 3; i++)
+        if (strcmp(what, NAMES[i][0]) == 0) return experts_below(c, t, layer, NAMES[i][1], cfg_int(c, "ffn_config.moe_num_experts", 0), i == 2);
+    return 0;
 }
 
 /* ---- gpt-oss -------------------------------------------------------------------------------------- */
@@ -181,17 +215,44 @@ static const key_row MINIMAX_M2[] = {
     {"rope.dimension_count", KEY_INT, "rotary_dim", NO_DEFAULT},
     END_KEYS,
 };
+static const key_row GLM4MOE[] = {ROTARY(0.5), END_KEYS};
+static const key_row SOLAR[] = {ROTARY(1), END_KEYS};
+static const key_row WEIGHTS_NORM[] = {{"expert_weights_norm", KEY_BOOL, "norm_topk_prob", NO_DEFAULT}, END_KEYS};
+static const key_row DBRX[] = {
+    {"feed_forward_length", KEY_INT, "ffn_config.ffn_hidden_size", NO_DEFAULT},
+    {"attention.layer_norm_epsilon", KEY_IS_FLOAT, NULL, 1e-5},
+    {"attention.clamp_kqv", KEY_FLOAT, "attn_config.clip_qkv", NO_DEFAULT},
+    {"rope.freq_base", KEY_FLOAT, "attn_config.rope_theta|rope_theta", 10000},
+    {"expert_count", KEY_INT, "ffn_config.moe_num_experts", NO_DEFAULT},
+    {"expert_used_count", KEY_INT, "ffn_config.moe_top_k", NO_DEFAULT},
+    END_KEYS,
+};
+static const name_row DBRX_NAMES[] = {
+    {"norm_attn_norm.norm_1", "attn_norm", NAME_COPY},
+    {"norm_attn_norm.norm_2", "attn_output_norm", NAME_COPY},
+    {"norm_attn_norm.attn.Wqkv", "attn_qkv", NAME_COPY},
+    {"norm_attn_norm.attn.out_proj", "attn_output", NAME_COPY},
+    {"ffn.router.layer", "ffn_gate_inp", NAME_COPY},
+    END_NAMES,
+};
 
 const family EXPERTS_FAMILIES[] = {
     {.classes = "Qwen2MoeForCausalLM", .arch = "qwen2moe", .keys = QWEN_MOE},
     {.classes = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .keys = QWEN_MOE},
     {.classes = "GptOssForCausalLM", .arch = "gpt-oss", .keys = GPT_OSS, .names = AFTER, .own_tensor = tensor_gpt_oss},
-    {.classes = "DeepseekV2ForCausalLM|DeepseekV3ForCausalLM", .arch = "deepseek2", .own_keys = keys_deepseek2,
+    {.classes = "DeepseekV3ForCausalLM|Glm4MoeLiteForCausalLM", .arch = "deepseek2", .flags = ROUTES_SIGMOID,
+     .own_keys = keys_deepseek2, .own_tensor = tensor_deepseek2},
+    {.classes = "DeepseekV2ForCausalLM", .arch = "deepseek2", .own_keys = keys_deepseek2,
      .own_tensor = tensor_deepseek2},
-    {.classes = "Glm4MoeForCausalLM", .arch = "glm4moe", .flags = NEXT_BLOCKS, .names = AFTER, .own_keys = keys_glm4moe},
+    {.classes = "Glm4MoeForCausalLM", .arch = "glm4moe", .flags = NEXT_BLOCKS | ROUTES_SIGMOID, .keys = GLM4MOE, .names = AFTER, .own_keys = keys_glm4moe},
     {.classes = "OlmoeForCausalLM", .arch = "olmoe"},
     {.classes = "Llama4ForCausalLM|Llama4ForConditionalGeneration", .arch = "llama4", .keys = LLAMA, .names = FEED_FORWARD,
      .own_keys = keys_llama4, .own_tensor = tensor_llama4, .own_rest = rest_llama3},
     {.classes = "MiniMaxM2ForCausalLM", .arch = "minimax-m2", .keys = MINIMAX_M2},
+    {.classes = "SolarOpenForCausalLM", .arch = "glm4moe", .flags = NEXT_BLOCKS | ROUTES_SIGMOID, .keys = SOLAR, .names = AFTER,
+     .own_keys = keys_glm4moe},
+    {.classes = "Dots1ForCausalLM", .arch = "dots1", .flags = ROUTES_SIGMOID, .keys = WEIGHTS_NORM, .own_keys = keys_experts},
+    {.classes = "Ernie4_5_MoeForCausalLM", .arch = "ernie4_5-moe", .own_keys = keys_ernie_moe, .own_tensor = tensor_ernie_moe},
+    {.classes = "DbrxForCausalLM", .arch = "dbrx", .keys = DBRX, .names = DBRX_NAMES, .own_tensor = tensor_dbrx},
     {.classes = NULL},
 };

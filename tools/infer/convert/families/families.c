@@ -28,6 +28,19 @@ const name_row FEED_FORWARD[] = {
     END_NAMES,
 };
 
+int experts_below(checkpoint *c, st_tensor *t, int64_t layer, const char *what, uint64_t n, int transposed) {
+    const uint64_t rows = n && t->n_dims == 2 ? t->dims[0] / n : 0, cols = t->n_dims == 2 ? t->dims[1] : 0;
+    const uint64_t dims[3] = {transposed ? rows : cols, transposed ? cols : rows, n};
+    char name[128];
+    view *v = make_view(c, make(c, name_in(name, layer, what), 3, dims), t, 0);
+    if (transposed) {
+        view_loop(v, n, rows * cols);
+        view_loop(v, cols, 1);
+        view_loop(v, rows, cols);
+    } else view_loop(v, t->n, 1);
+    return v ? 1 : -1;
+}
+
 static const family *const ALL[] = {DENSE_FAMILIES, EXPERTS_FAMILIES, GRANITE_FAMILIES, GEMMA_FAMILIES, LINEAR_FAMILIES, OLDER_FAMILIES, ENCODERS_FAMILIES};
 
 /* Is it one of the words, which | separates? */

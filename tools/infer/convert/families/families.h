@@ -8,7 +8,7 @@
 
 #define END_KEYS {NULL, 0, NULL, 0}
 #define END_NAMES {NULL, NULL, 0}
-#define ROTARY(share) {"rope.dimension_count", KEY_ROTARY, "partial_rotary_factor|rotary_pct|rope_parameters.partial_rotary_factor", share}
+#define ROTARY(share) {"rope.dimension_count", KEY_ROTARY, NULL, share}
 
 enum { ANY_CONTEXT = 1 << 20 }; /* positions, where the config has no limit */
 
@@ -18,6 +18,8 @@ extern const family DENSE_FAMILIES[], EXPERTS_FAMILIES[], GRANITE_FAMILIES[], GE
 /* ---- families.c: rows that several have ---- */
 extern const key_row LLAMA[], QWEN_MOE[];
 extern const name_row AFTER[], FEED_FORWARD[];
+/* Matrices of n experts, one below the other. transposed: those of GGUF are. 1, or -1. */
+int experts_below(checkpoint *c, st_tensor *t, int64_t layer, const char *what, uint64_t n, int transposed);
 
 /* ---- dense.c ---- */
 int keys_windows(checkpoint *c); /* which layers have a sliding window, from layer_types */
@@ -25,6 +27,7 @@ int rest_llama3(checkpoint *c);  /* factors of frequencies, where the config ask
 
 /* ---- linear.c ---- */
 int keys_granite_hybrid(checkpoint *c);
+int keys_bamba(checkpoint *c);
 int tensor_mamba2(checkpoint *c, st_tensor *t, int64_t layer, const char *rest);
 
 /* ---- encoders.c ---- */

@@ -235,6 +235,24 @@ int keys_granite_hybrid(checkpoint *c) {
     return keys_mixer(c, heads && d ? heads * d : mamba2_inner(c), heads) && key_where(c, "attention.head_count_kv", "attention", 0, c->n_head_kv);
 }
 
+/* Bamba: attn_layer_indices says which layers have attention. */
+int keys_bamba(checkpoint *c) {
+    const infer_json *which = cfg(c, "attn_layer_indices");
+    const uint64_t heads = cfg_int(c, "mamba_n_heads", 0), d = cfg_int(c, "mamba_d_head", 0);
+    uint64_t *list = cli_alloc(c->command, (size_t)c->n_layers + 1, sizeof *list);
+    size_t i;
+    if (list == NULL) return 0;
+    memset(list, 0, (size_t)c->n_layers * sizeof *list);
+    for (i = 0; i < infer_json_count(which); i++) {
+        const int64_t layer = infer_json_int(infer_json_at(which, i));
+        if (layer >= 0 && (uint64_t)layer < c->n_layers) list[layer] = c->n_head_kv;
+    }
+    key_ints(c, "attention.head_count_kv", list, c->n_layers);
+    free(list);
+    key_bool(c, "rope.scaling.finetuned", 1);
+    return keys_mixer(c, heads && d ? heads * d : mamba2_inner(c), heads);
+}
+
 static int keys_lfm2(checkpoint *c) {
     static const key_row ROWS[] = {
         {"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT},
@@ -271,23 +289,58 @@ static int keys_jamba(checkpoint *c) {
     return keys_rows(c, ROWS);
 }
 
-/* hybrid_override_pattern: M for Mamba, * for attention, - for a feed-forward layer. */
+/* What a layer is: M for Mamba, * for attention, - for a feed-forward layer, E for one with experts; 0 = the config does not say. */
+static char nemotron_layer(const checkpoint *c, uint64_t i) {
+    static const struct {
+        const char *name;
+        char kind;
+    } NAMES[] = {{"mamba", 'M'}, {"linear_attention", 'M'}, {"attention", '*'}, {"full_attention", '*'}, {"mlp", '-'}, {"moe", 'E'}};
+    const char *pattern = cfg_text(c, "hybrid_override_pattern"), *type = cfg_layer_type(c, i);
+    size_t k;
+    if (pattern) return i < strlen(pattern) && strchr("M*-E", pattern[i]) ? pattern[i] : 0;
+    for (k = 0; type && k < sizeof NAMES / sizeof NAMES[0]; k++)
+        if (strcmp(type, NAMES[k].name) == 0) return NAMES[k].kind;
+    return 0;
+}
+static int has_expert_layers(checkpoint *c) {
+    uint64_t i;
+    for (i = 0; i < c->n_layers; i++)
+        if (nemotron_layer(c, i) == 'E') return 1;
+    return 0;
+}
+
 static int keys_nemotron_h(checkpoint *c) {
+    const uint64_t widths[2] = {cfg_int(c, "intermediate_size", 0), cfg_int(c, "moe_intermediate_size", 0)}, heads = cfg_int(c, "mamba_num_heads", 0);
     const char *pattern = cfg_text(c, "hybrid_override_pattern");
-    const uint64_t ff = cfg_int(c, "intermediate_size", 0), heads = cfg_int(c, "mamba_num_heads", 0);
-    uint64_t *list, i;
-    if (pattern == NULL || strlen(pattern) != c->n_layers || strspn(pattern, "M*-") != c->n_layers)
-        return cli_fail(c->command, "%s/config.json: hybrid_override_pattern must have one of M, * and - for each layer", c->folder) == CLI_DONE;
-    list = cli_alloc(c->command, (size_t)c->n_layers + 1, sizeof *list);
+    uint64_t *list = cli_alloc(c->command, (size_t)c->n_layers + 1, sizeof *list), i;
     if (list == NULL) return 0;
-    for (i = 0; i < c->n_layers; i++) list[i] = pattern[i] == '*' ? c->n_head_kv : 0;
+    for (i = 0; i < c->n_layers; i++) {
+        const char kind = nemotron_layer(c, i);
+        if (kind == 0 || (pattern && strlen(pattern) != c->n_layers)) {
+            free(list);
+            return cli_fail(c->command, "%s/config.json: layers_block_type, or hybrid_override_pattern (M, *, - and E), must say what each layer is", c->folder) == CLI_DONE;
+        }
+        list[i] = kind == '*' ? c->n_head_kv : 0;
+    }
     key_ints(c, "attention.head_count_kv", list, c->n_layers);
-    for (i = 0; i < c->n_layers; i++) list[i] = pattern[i] == '-' ? ff : 0;
+    for (i = 0; i < c->n_layers; i++) list[i] = nemotron_layer(c, i) == '-' ? widths[0] : nemotron_layer(c, i) == 'E' ? widths[1] : 0;
     key_ints(c, "feed_forward_length", list, c->n_layers);
     free(list);
     key_int(c, "context_length", ANY_CONTEXT);
     key_bool(c, "rope.scaling.finetuned", 0);
     return keys_mixer(c, heads * cfg_int(c, "mamba_head_dim", 0), heads);
+}
+static int keys_nemotron_h_moe(checkpoint *c) {
+    static const key_row ROWS[] = {
+        {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
+        {"expert_shared_feed_forward_length", KEY_INT, "moe_shared_expert_intermediate_size", NO_DEFAULT},
+        {"expert_shared_count", KEY_INT, "n_shared_experts", NO_DEFAULT},
+        {"expert_weights_norm", KEY_BOOL, "norm_topk_prob", NO_DEFAULT},
+        {"expert_weights_scale", KEY_FLOAT, "routed_scaling_factor", NO_DEFAULT},
+        {"moe_latent_size", KEY_INT, "moe_latent_size", NO_DEFAULT},
+        {NULL, 0, NULL, 0},
+    };
+    return keys_nemotron_h(c) && keys_rows(c, ROWS);
 }
 
 /* ---- Falcon H1 ------------------------------------------------------------------------------------- */
@@ -351,7 +404,6 @@ static const key_row VOCAB[] = {{"vocab_size", KEY_INT, "vocab_size", NO_DEFAULT
 static const key_row LFM2_MOE[] = {
     {"expert_feed_forward_length", KEY_INT, "moe_intermediate_size", NO_DEFAULT},
     {"leading_dense_block_count", KEY_INT, "num_dense_layers", NO_DEFAULT},
-    {"expert_gating_func", KEY_IS_INT, NULL, 2},
     END_KEYS,
 };
 static const key_row MINIMAX[] = {
@@ -390,6 +442,12 @@ static const name_row NEMOTRON_H[] = {
     {"mamba.o_proj", "attn_output", NAME_COPY},
     {"mamba.up_proj", "ffn_up", NAME_COPY},
     {"mamba.down_proj", "ffn_down", NAME_COPY},
+    {"mamba.gate", "ffn_gate_inp", NAME_COPY},
+    {"mamba.gate.e_score_correction_bias", "exp_probs_b.bias", NAME_COPY},
+    {"mamba.experts.#.up_proj", "ffn_up_exps", NAME_EXPERTS},
+    {"mamba.experts.#.down_proj", "ffn_down_exps", NAME_EXPERTS},
+    {"mamba.shared_experts.up_proj", "ffn_up_shexp", NAME_COPY},
+    {"mamba.shared_experts.down_proj", "ffn_down_shexp", NAME_COPY},
     END_NAMES,
 };
 static const name_row QWEN_LINEAR[] = {
@@ -423,7 +481,7 @@ const family LINEAR_FAMILIES[] = {
      .flags = NORMS_PLUS_1 | NEXT_BLOCKS | V_TILED, .keys = QWEN_MOE, .names = QWEN_LINEAR, .own_keys = keys_qwen_linear,
      .own_tensor = tensor_qwen_linear},
     {.classes = "Lfm2ForCausalLM", .arch = "lfm2", .names = LFM2, .own_keys = keys_lfm2},
-    {.classes = "Lfm2MoeForCausalLM", .arch = "lfm2moe", .keys = LFM2_MOE, .names = LFM2, .own_keys = keys_lfm2},
+    {.classes = "Lfm2MoeForCausalLM", .arch = "lfm2moe", .flags = ROUTES_SIGMOID, .keys = LFM2_MOE, .names = LFM2, .own_keys = keys_lfm2},
     {.classes = "FalconH1ForCausalLM", .arch = "falcon-h1", .keys = VOCAB, .names = FEED_FORWARD,
      .own_keys = keys_falcon_h1, .own_tensor = tensor_falcon_h1},
     {.classes = "Mamba2ForCausalLM", .arch = "mamba2", .names = MAMBA, .own_keys = keys_mamba2,
@@ -431,6 +489,8 @@ const family LINEAR_FAMILIES[] = {
     {.classes = "MambaForCausalLM|MambaLMHeadModel|FalconMambaForCausalLM", .arch = "mamba", .names = MAMBA,
      .own_keys = keys_mamba},
     {.classes = "JambaForCausalLM", .arch = "jamba", .names = FEED_FORWARD, .own_keys = keys_jamba},
+    {.classes = "NemotronHForCausalLM", .arch = "nemotron_h_moe", .fits = has_expert_layers, .flags = ROTARY_PAIRS, .keys = LLAMA,
+     .names = NEMOTRON_H, .own_keys = keys_nemotron_h_moe, .own_tensor = tensor_mamba2},
     {.classes = "NemotronHForCausalLM", .arch = "nemotron_h", .flags = ROTARY_PAIRS, .keys = LLAMA, .names = NEMOTRON_H,
      .own_keys = keys_nemotron_h, .own_tensor = tensor_mamba2},
     {.classes = "MiniMaxText01ForCausalLM|MiniMaxM1ForCausalLM|MiniMaxForCausalLM", .arch = "minimax-01", .keys = MINIMAX,
