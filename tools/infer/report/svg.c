@@ -194,6 +194,23 @@ typedef struct frame {
     double left, right, top, bottom;
 } frame;
 
+/* Where a pair of values is. Returns 0 when it is beyond the axes: then it is at the edge. Not for NaN. */
+static int place(const frame *f, double x, double y, double *px, double *py) {
+    int in_x, in_y;
+    *px = f->left + scale_at(&f->x, x, &in_x) * (f->right - f->left);
+    *py = f->bottom - scale_at(&f->y, y, &in_y) * (f->bottom - f->top);
+    return in_x && in_y;
+}
+
+static frame frame_of(double height) {
+    frame f;
+    memset(&f, 0, sizeof f);
+    f.top = TOP;
+    f.bottom = height - 40;
+    f.right = WIDTH - 6;
+    return f;
+}
+
 /* Lines, numbers and names of two axes. The left margin follows from the numbers. */
 static void put_axes(report *r, frame *f, const report_axis *x, const report_axis *y) {
     double ticks[MAX_TICKS], end = -1;
@@ -299,11 +316,10 @@ static int find_place(box *out, double x, double y, double width, const frame *f
 
 void report_points(report *r, const report_axis *x, const report_axis *y, const report_point *points, size_t n) {
     enum { MOST = 26, HEIGHT = 300 };
-    box *taken = cli_alloc(r->command, 3 * n + 1, sizeof *taken); /* bars of errors, and after n marks and labels */
-    frame f;
-    size_t i, n_bars = 0, n_taken = n;
-    int in_x, in_y;
-    memset(&f, 0, sizeof f);
+    box *taken = cli_alloc(r->command, 3 * n + 1, sizeof *taken); /* bars of errors, which end at n, then marks and labels */
+    frame f = frame_of(HEIGHT);
+    size_t i, bars = n, n_taken = n;
+    double px, py, high, low;
     if (taken == NULL) {
         r->body.failed = 1;
         return;
@@ -312,45 +328,40 @@ void report_points(report *r, const report_axis *x, const report_axis *y, const 
         const report_point *p = &points[i];
         scale_add(&f.x, p->x);
         scale_add(&f.y, p->y);
-        if (p->error > 0 && finite_value(p->y)) scale_add(&f.y, p->y + p->error);
-        if (p->error > 0 && finite_value(p->y) && (!y->log || p->y > p->error)) scale_add(&f.y, p->y - p->error);
+        if (!(p->error > 0) || !finite_value(p->y)) continue;
+        scale_add(&f.y, p->y + p->error);
+        if (!y->log || p->y > p->error) scale_add(&f.y, p->y - p->error);
     }
     scale_fit(&f.x, x->log, 0.08);
     scale_fit(&f.y, y->log, 0.08);
-    f.top = TOP;
-    f.bottom = HEIGHT - 40;
-    f.right = WIDTH - 6;
     plot_begin(r, HEIGHT);
     put_axes(r, &f, x, y);
     for (i = 0; i < n; i++) {
         const report_point *p = &points[i];
-        const double px = f.left + scale_at(&f.x, p->x, &in_x) * (f.right - f.left), py = f.bottom - scale_at(&f.y, p->y, &in_y) * (f.bottom - f.top);
-        const box mark = {px - 5, py - 5, px + 5, py + 5};
-        int inside;
         if (p->x != p->x || p->y != p->y) continue;
-        taken[n_taken++] = mark;
         if (p->error > 0 && finite_value(p->y) && finite_value(p->error)) {
-            const double high = f.bottom - scale_at(&f.y, p->y + p->error, &inside) * (f.bottom - f.top);
-            const double low = f.bottom - scale_at(&f.y, p->y - p->error, &inside) * (f.bottom - f.top);
-            const box bar = {px - 3, high, px + 3, low};
-            taken[n_bars++] = bar;
+            place(&f, p->x, p->y + p->error, &px, &high);
+            place(&f, p->x, p->y - p->error, &px, &low);
             put_line(r, "w", px, high, px, low);
             put_line(r, "w", px - 3, high, px + 3, high);
             put_line(r, "w", px - 3, low, px + 3, low);
+            taken[--bars] = (box){px - 3, high, px + 3, low};
         }
-        report_put(r, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\">", in_x && in_y ? "f0" : "o", px, py);
+        report_put(r, "<circle class=\"%s\" ", place(&f, p->x, p->y, &px, &py) ? "f0" : "o");
+        report_put(r, "cx=\"%.1f\" cy=\"%.1f\" r=\"4\">", px, py);
         put_title(r, p->name, y, p->y);
         report_put(r, "</circle>\n");
+        taken[n_taken++] = (box){px - 5, py - 5, px + 5, py + 5};
     }
-    memmove(taken + n - n_bars, taken, n_bars * sizeof *taken); /* so that all are in one piece */
     for (i = 0; i < n; i++) {
         const report_point *p = &points[i];
-        const double px = f.left + scale_at(&f.x, p->x, &in_x) * (f.right - f.left), py = f.bottom - scale_at(&f.y, p->y, &in_y) * (f.bottom - f.top);
+        const double width = name_width(p->name, MOST);
         box b;
         int ring;
         if (p->x != p->x || p->y != p->y) continue;
-        ring = find_place(&b, px, py, name_width(p->name, MOST), &f, taken + n - n_bars, n_taken - n + n_bars);
-        if (ring == 0) ring = find_place(&b, px, py, name_width(p->name, MOST), &f, taken + n, n_taken - n); /* across bars, if need be */
+        place(&f, p->x, p->y, &px, &py);
+        ring = find_place(&b, px, py, width, &f, taken + bars, n_taken - bars);
+        if (ring == 0) ring = find_place(&b, px, py, width, &f, taken + n, n_taken - n); /* across bars, if need be */
         if (ring == 0) continue; /* the table has it */
         if (ring > 1) put_line(r, "a", px, py, b.x0 > px ? b.x0 : b.x1 < px ? b.x1 : px, b.y0 > py ? b.y0 : b.y1 < py ? b.y1 : py);
         if (b.x0 > px || b.x1 < px) report_label(r, b.x0 > px ? "" : "e", b.x0 > px ? b.x0 : b.x1, b.y1 - 3, p->name, MOST);
@@ -365,24 +376,21 @@ void report_points(report *r, const report_axis *x, const report_axis *y, const 
 
 void report_line(report *r, const report_axis *x, const report_axis *y, const double *xs, const double *values, size_t n) {
     enum { HEIGHT = 220 };
-    frame f;
+    frame f = frame_of(HEIGHT);
+    double px, py;
     size_t i;
-    int inside, open = 0;
-    memset(&f, 0, sizeof f);
+    int open = 0;
     for (i = 0; i < n; i++) {
         scale_add(&f.x, xs[i]);
         scale_add(&f.y, values[i]);
     }
     scale_fit(&f.x, 0, 0);
     scale_fit(&f.y, y->log, 0.06);
-    f.top = TOP;
-    f.bottom = HEIGHT - 40;
-    f.right = WIDTH - 6;
     plot_begin(r, HEIGHT);
     put_axes(r, &f, x, y);
-    for (i = 0; i < n; i++) { /* a value that is none interrupts the line */
-        const double px = f.left + scale_at(&f.x, xs[i], &inside) * (f.right - f.left), py = f.bottom - scale_at(&f.y, values[i], &inside) * (f.bottom - f.top);
-        if (finite_value(values[i])) {
+    for (i = 0; i <= n; i++) { /* a value that is none interrupts the line */
+        if (i < n && finite_value(values[i])) {
+            place(&f, xs[i], values[i], &px, &py);
             report_put(r, open ? " %.1f,%.1f" : "<polyline class=\"l\" points=\"%.1f,%.1f", px, py);
             open = 1;
         } else if (open) {
@@ -390,11 +398,10 @@ void report_line(report *r, const report_axis *x, const report_axis *y, const do
             open = 0;
         }
     }
-    if (open) report_put(r, "\"/>\n");
     for (i = 0; i < n; i++) {
-        const double px = f.left + scale_at(&f.x, xs[i], &inside) * (f.right - f.left), py = f.bottom - scale_at(&f.y, values[i], &inside) * (f.bottom - f.top);
         char name[32];
         if (values[i] != values[i]) continue;
+        place(&f, xs[i], values[i], &px, &py);
         report_put(r, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2\">", finite_value(values[i]) ? "f0" : "o", px, py);
         put_title(r, value_text(x, xs[i], name), y, values[i]);
         report_put(r, "</circle>\n");
@@ -436,13 +443,13 @@ void report_map(report *r, const report_axis *axis, const char *columns, long fi
     if (each > 24) each = 24;
     plot_begin(r, top + LINE * (double)n_rows + 40);
     report_label(r, "m", 0, 12, axis->name, 58);
-    report_label(r, "m", left, 30, low, 99);
+    report_label(r, "m", 0, 30, low, 99);
     for (i = 0; i < PARTS; i++) {
-        report_put(r, "<rect x=\"%.1f\" y=\"21\" width=\"5.2\" height=\"10\" ", left + name_width(low, 99) + 6 + 5 * (double)i);
+        report_put(r, "<rect x=\"%.1f\" y=\"21\" width=\"5.2\" height=\"10\" ", name_width(low, 99) + 6 + 5 * (double)i);
         put_color(r, ((double)i + 0.5) / PARTS);
         report_put(r, "/>");
     }
-    report_label(r, "m", left + name_width(low, 99) + 12 + 5 * PARTS, 30, high, 99);
+    report_label(r, "m", name_width(low, 99) + 12 + 5 * PARTS, 30, high, 99);
     for (i = 0; i < n_rows; i++) {
         report_label(r, "e", left - 8, top + LINE * (double)i + 13, rows[i], MOST);
         for (k = 0; k < n_columns; k++) {
