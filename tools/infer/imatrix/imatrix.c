@@ -28,7 +28,7 @@ static int read_inputs(job *j) {
     for (i = 0; ok && i < j->in.n; i++) {
         imatrix_file f;
         ok = imatrix_open(&f, "imatrix", j->in.items[i]) && add_file(j, &f);
-        if (ok && f.chunks == 0) fprintf(stderr, "infer imatrix: %s does not say how many chunks it is of\n", f.path);
+        if (ok && f.chunks == 0) fprintf(stderr, "warning: %s does not say how many chunks it is of\n", f.path);
         imatrix_close(&f);
     }
     return ok;
@@ -117,7 +117,7 @@ static void tell_missing(const imatrix_eval *e) {
         if (e->of[i] || i == e->output || strcmp(info->name, "token_embd.weight") == 0 || !recipe_takes(&t)) continue;
         if (n++ < SHOWN) used += (size_t)snprintf(names + used, sizeof names - used, "%s%.50s", used ? ", " : "", info->name);
     }
-    if (n) fprintf(stderr, "infer imatrix: %ld matrices had no input: %s%s\n", (long)n, names, n > SHOWN ? ", ..." : "");
+    if (n) fprintf(stderr, "warning: %ld matrices had no input: %s%s\n", (long)n, names, n > SHOWN ? ", ..." : "");
 }
 
 static void tell_experts(const imatrix_sums *s) {
@@ -130,7 +130,7 @@ static void tell_experts(const imatrix_sums *s) {
         tensors += without > before;
         if (without > before) matrices += (unsigned long)s->items[i]->n_counts;
     }
-    if (without) fprintf(stderr, "infer imatrix: in %lu tensors, %lu of %lu experts have seen no input: a longer text helps\n", tensors, without, matrices);
+    if (without) fprintf(stderr, "warning: in %lu tensors, %lu of %lu experts have seen no input: a longer text helps\n", tensors, without, matrices);
 }
 
 static void tell_result(const job *j) {
@@ -160,7 +160,7 @@ static int run_text(job *j) {
     if (imatrix_eval_open(&e, j->model) && set_size(j, &e) && read_inputs(j) && read_before(j, &done) && imatrix_eval_fit(&e, j->model) &&
         read_text(j, e.model, &tokens, &n) && imatrix_add_dataset(&j->sums, j->text)) {
         if (j->chunks && n > j->chunks) n = j->chunks;
-        if (e.with_output && e.output < 0) fprintf(stderr, "infer imatrix: there is no output.weight: the head is token_embd.weight, which gets no importance\n");
+        if (e.with_output && e.output < 0) fprintf(stderr, "warning: there is no output.weight: the head is token_embd.weight, which gets no importance\n");
         status = done < n ? evaluate(j, &e, tokens, n, &done) : CLI_DONE;
         if (status == CLI_DONE) {
             tell_missing(&e);

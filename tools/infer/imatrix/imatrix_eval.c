@@ -120,7 +120,7 @@ int imatrix_eval_begin(imatrix_eval *e) {
     const int whole = e->info.embedding_only || e->info.masked || e->info.decoder_start >= 0; /* tokens see each other */
     infer_context_params params;
     if (e->info.context && size > (size_t)e->info.context)
-        fprintf(stderr, "infer %s: the model was trained for %ld positions: chunks of %lu may say little\n", command, (long)e->info.context, (unsigned long)size);
+        fprintf(stderr, "warning: the model was trained for %ld positions: chunks of %lu may say little\n", (long)e->info.context, (unsigned long)size);
     cli_context_params(e->common, &params);
     if (whole && params.batch < (int32_t)size) params.batch = (int32_t)size;
     params.inputs = add_inputs;

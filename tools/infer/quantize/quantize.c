@@ -348,7 +348,7 @@ static void tell_unknown(const job *j) {
         changed++;
         without += !importance_has(&j->importance, t);
     }
-    if (j->importance.file.open && without) fprintf(stderr, "%lu of %lu matrices have no importance in %s\n", without, changed, j->importance.file.path);
+    if (j->importance.file.open && without) fprintf(stderr, "warning: %lu of %lu matrices have no importance in %s\n", without, changed, j->importance.file.path);
 }
 
 static int run_job(job *j, const char *path) {
