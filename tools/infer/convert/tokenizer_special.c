@@ -142,7 +142,7 @@ static int ends_by_text(hf_text t) {
         "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<turn|>",
         "<|endoftext|>", "<|end_of_text|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "\xe2\x96\x81<EOT>", "[EOT]", "[EOS]",
         "<end_of_utterance>", "<eos>", "<|tool_response>", "[e~[",
-        "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
+        ("<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>")};
     size_t i;
     for (i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++)
         if (hf_same(t, TEXTS[i])) return 1;
