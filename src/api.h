@@ -563,8 +563,8 @@ Define them before including infer.h in the file that holds the implementation.
 
 model_params.log receives messages (level 1 errors to 4 debug). infer_model_describe writes what a model's layers
 compute, as resolved from its file: compare it with the paper. session_params.trace receives every step of the forward
-pass, by layer and name: look for the first one that differs from another engine's. Include infer_build_info()
-in bug reports.
+pass, by layer and name: look for the first one that differs from another engine's. context_params.inputs receives what
+every matrix is multiplied with, for statistics of activations. Include infer_build_info() in bug reports.
 
 20. Versions: what is promised when
 -----------------------------------
