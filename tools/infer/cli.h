@@ -259,6 +259,7 @@ const char *cli_count_text(double n, char *out);
 const char *cli_bytes_text(double n, char *out);
 /* The last part of a path. */
 const char *cli_base_name(const char *path);
+int cli_ends_with(const char *s, const char *end);
 
 /* ---- texts.c -------------------------------------------------------------------------------- */
 

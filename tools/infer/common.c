@@ -483,6 +483,11 @@ const char *cli_bytes_text(double n, char *out) {
     return scaled(n, 1000, UNITS, out);
 }
 
+int cli_ends_with(const char *s, const char *end) {
+    const size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
 const char *cli_base_name(const char *path) {
     const char *base = path;
     for (; *path; path++) {

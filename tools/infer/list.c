@@ -63,11 +63,6 @@ static void print_file(lister *l, const char *name, const char *path, uint64_t b
     infer_model_close(model);
 }
 
-static int ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), k = strlen(end);
-    return n >= k && strcmp(s + n - k, end) == 0;
-}
-
 /* Is it a later part of a split file, "-00002-of-00003.gguf"? Its first part stands for all. */
 static int is_later_part(const char *name) {
     const char *of = strstr(name, "-of-");
@@ -102,7 +97,7 @@ static void print_manifest(lister *l) {
         const infer_json *layer = infer_json_at(layers, i);
         const char *kind = infer_json_string(infer_json_get(layer, "mediaType"), &n);
         const char *digest = infer_json_string(infer_json_get(layer, "digest"), &n);
-        if (kind == NULL || digest == NULL || !ends_with(kind, ".image.model") || strspn(digest, "sha256:0123456789abcdef") != n) continue;
+        if (kind == NULL || digest == NULL || !cli_ends_with(kind, ".image.model") || strspn(digest, "sha256:0123456789abcdef") != n) continue;
         snprintf(path, sizeof path, "%s", l->blobs);
         if (!enter(path, digest)) continue;
         colon = strchr(path + strlen(l->blobs), ':');
@@ -128,7 +123,7 @@ static int each(void *user, const char *name, int is_folder, uint64_t bytes) {
         }
     } else if (l->ollama) {
         print_manifest(l);
-    } else if (ends_with(name, ".gguf") && !is_later_part(name)) {
+    } else if (cli_ends_with(name, ".gguf") && !is_later_part(name)) {
         print_file(l, name, l->path, bytes);
     }
     l->path[n] = 0;

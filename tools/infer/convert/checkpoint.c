@@ -107,8 +107,8 @@ static uint64_t count_next(const checkpoint *c) {
 }
 
 static int fill(checkpoint *c) {
-    uint64_t rows = c->n_vocab;
-    size_t i;
+    const file_tensor *embeddings;
+    uint64_t rows;
     if (!cfg_file(c->command, c->folder, "config.json", 1, &c->config)) return 0;
     sizes(c);
     c->family = family_of(c);
@@ -120,8 +120,9 @@ static int fill(checkpoint *c) {
     gguf_string(&c->keys, "general.type", "model");
     gguf_string(&c->keys, "general.name", cli_base_name(c->folder));
     if (!sampling(c) || !keys_common(c) || !keys_rows(c, c->family->keys) || (c->family->own_keys && !c->family->own_keys(c)) || !names_apply(c) || !make_done(c)) return 0;
-    for (i = 0; i < c->m->n_tensors; i++)
-        if (strcmp(c->m->tensors[i].name, "token_embd.weight") == 0) rows = c->m->tensors[i].dims[1];
+    if (c->left_out) fprintf(stderr, "warning: %s: %lu tensors are left out: those of images, sound, and layers that predict further tokens\n", c->folder, (unsigned long)c->left_out);
+    embeddings = file_find_tensor(c->m, "token_embd.weight");
+    rows = embeddings ? embeddings->dims[1] : c->n_vocab;
     if (rows == 0) return cli_fail(c->command, "%s: there are no embeddings of tokens", c->folder) == CLI_DONE;
     return hf_tokenizer(c->command, c->folder, c->config, rows, c->pre, &c->keys) && take_keys(c) && check_made(c);
 }

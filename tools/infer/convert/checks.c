@@ -123,21 +123,10 @@ int check_config(const checkpoint *c) {
 
 /* ---- what must have become of the config ------------------------------------------------------------ */
 
-static int has_tensor(const checkpoint *c, const char *name) {
-    size_t i;
-    for (i = 0; i < c->m->n_tensors; i++)
-        if (strcmp(c->m->tensors[i].name, name) == 0) return 1;
-    return 0;
-}
-
 static const file_key *key_named(const checkpoint *c, const char *key) {
-    const size_t n = strlen(c->arch);
-    size_t i;
-    for (i = 0; i < c->m->n_keys; i++) {
-        const char *name = c->m->keys[i].name;
-        if (strncmp(name, c->arch, n) == 0 && name[n] == '.' && strcmp(name + n + 1, key) == 0) return &c->m->keys[i];
-    }
-    return NULL;
+    char name[128];
+    snprintf(name, sizeof name, "%s.%s", c->arch, key);
+    return file_find_key(c->m, name);
 }
 
 static int has_layers_of(const checkpoint *c, const char *type) {
@@ -160,11 +149,11 @@ static int refuse(const checkpoint *c, const char *what) {
 int check_made(const checkpoint *c) {
     const infer_json *type = cfg_rope(c, "full_attention", "rope_type|type");
     const file_key *rotated = key_named(c, "rope.dimension_count");
-    if (cfg_says(type, "llama3") && !has_tensor(c, "rope_freqs.weight")) return refuse(c, "rotation scaled by llama3");
-    if ((cfg_says(type, "longrope") || cfg_says(type, "su")) && !has_tensor(c, "rope_factors_long.weight")) return refuse(c, "rotation scaled by longrope");
+    if (cfg_says(type, "llama3") && !file_find_tensor(c->m, "rope_freqs.weight")) return refuse(c, "rotation scaled by llama3");
+    if ((cfg_says(type, "longrope") || cfg_says(type, "su")) && !file_find_tensor(c->m, "rope_factors_long.weight")) return refuse(c, "rotation scaled by longrope");
     if (cfg_rotated(c, c->head_dim, 1) != c->head_dim && (rotated == NULL || gguf_load(rotated->value, 4) == c->head_dim)) return refuse(c, "partial_rotary_factor");
     if (has_layers_of(c, "sliding_attention") && key_named(c, "attention.sliding_window") == NULL) return refuse(c, "layer_types with sliding_attention");
-    if (cfg_tied(c) == 0 && has_head(c) && !has_tensor(c, "output.weight"))
+    if (cfg_tied(c) == 0 && has_head(c) && !file_find_tensor(c->m, "output.weight"))
         return cli_fail(c->command, "%s: tensor lm_head.weight is missing: config.json says that tie_word_embeddings is false", c->folder) == CLI_DONE;
     return 1;
 }

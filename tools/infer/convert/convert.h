@@ -57,7 +57,7 @@ typedef struct checkpoint {
     uint64_t n_next; /* layers that predict further tokens, after the others */
     int natural;     /* as checkpoint_open was asked; so is this: */
     const char *pre;
-    size_t left_out; /* tensors of image and sound encoders */
+    size_t left_out; /* tensors of image and sound encoders, and of layers that predict further tokens */
     struct window {        /* views.c: what was read last of a source that is not read in its order; of its scales */
         const st_tensor *of;
         unsigned char *bytes;

@@ -96,10 +96,6 @@ static const char *const USELESS[] = {"rotary_emb.inv_freq", "position_ids", "at
 /* ---- taking a name apart ------------------------------------------------------------------------ */
 
 static int starts(const char *s, const char *with) { return strncmp(s, with, strlen(with)) == 0; }
-static int ends(const char *s, const char *with) {
-    const size_t n = strlen(s), k = strlen(with);
-    return n >= k && strcmp(s + n - k, with) == 0;
-}
 
 /* Without the names of the modules around the layers. */
 static const char *inner_name(const char *name) {
@@ -296,7 +292,7 @@ static int by_row(checkpoint *c, st_tensor *t, const name_row *r, int64_t layer,
 static int is_one_of(const char *s, const char *const *list, size_t n, int at_start) {
     size_t i;
     for (i = 0; i < n; i++)
-        if (at_start ? starts(s, list[i]) : ends(s, list[i])) return 1;
+        if (at_start ? starts(s, list[i]) : cli_ends_with(s, list[i])) return 1;
     return 0;
 }
 
@@ -312,7 +308,7 @@ static int left_out(checkpoint *c, const char *name) {
 
 /* Factors of F8 weights are read together with these; those of inputs are not used. */
 static int is_scale(const char *name) {
-    return ends(name, "_scale_inv") || ends(name, ".weight_scale") || ends(name, ".activation_scale") || ends(name, ".input_scale");
+    return cli_ends_with(name, "_scale_inv") || cli_ends_with(name, ".weight_scale") || cli_ends_with(name, ".activation_scale") || cli_ends_with(name, ".input_scale");
 }
 
 int name_by_rows(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
@@ -331,13 +327,19 @@ static int apply(checkpoint *c, st_tensor *t) {
     char same[512];
     int done;
     if (t->used || is_scale(t->name) || left_out(c, t->name)) return 1;
-    if (layer >= (int64_t)c->n_layers && !(c->family->flags & NEXT_BLOCKS)) return 1; /* it predicts further tokens */
+    if (layer >= (int64_t)c->n_layers && !(c->family->flags & NEXT_BLOCKS)) {
+        c->left_out++;
+        return 1;
+    }
     if (layer >= 0 && starts(rest, "mixer.")) { /* another name for the same */
         snprintf(same, sizeof same, "mamba.%.500s", rest + 6);
         rest = same;
     }
     done = c->family->own_tensor ? c->family->own_tensor(c, t, layer, rest) : 0;
-    if (done == 0 && layer < 0 && starts(rest, "mtp")) return 1; /* likewise */
+    if (done == 0 && layer < 0 && starts(rest, "mtp")) {
+        c->left_out++;
+        return 1;
+    }
     return done != 0 ? done > 0 : name_by_rows(c, t, layer, rest);
 }
 

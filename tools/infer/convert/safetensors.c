@@ -168,7 +168,7 @@ static int other_form(void *user, const char *name, int is_folder, uint64_t byte
     char *out = user;
     (void)bytes;
     for (i = 0; !is_folder && i < sizeof ENDS / sizeof ENDS[0]; i++)
-        if (n > strlen(ENDS[i]) && n < 200 && strcmp(name + n - strlen(ENDS[i]), ENDS[i]) == 0) memcpy(out, name, n + 1);
+        if (n < 200 && cli_ends_with(name, ENDS[i])) memcpy(out, name, n + 1);
     return 1;
 }
 

@@ -202,29 +202,6 @@ static int pad(hf_vocab *v) {
 
 /* ---- keys ---- */
 
-/* An array of texts, which may contain zeros. */
-static int put_texts(hf_vocab *v, gguf_out *out, const char *key, const void *first, size_t stride, size_t n) {
-    uint64_t bytes = 12;
-    unsigned char *data, *p;
-    size_t i;
-    for (i = 0; i < n; i++) bytes += 8 + ((const hf_text *)(const void *)((const char *)first + i * stride))->n;
-    if (bytes > SIZE_MAX / 2) return cli_fail(v->command, "%s: %s is too large", v->folder, key), 0;
-    data = p = cli_alloc(v->command, (size_t)bytes, 1);
-    if (data == NULL) return 0;
-    gguf_store(p, GGUF_STRING, 4);
-    gguf_store(p + 4, n, 8);
-    p += 12;
-    for (i = 0; i < n; i++) {
-        const hf_text *t = (const hf_text *)(const void *)((const char *)first + i * stride);
-        gguf_store(p, t->n, 8);
-        if (t->n) memcpy(p + 8, t->s, t->n);
-        p += 8 + t->n;
-    }
-    gguf_raw(out, key, GGUF_ARRAY, data, (size_t)bytes);
-    free(data);
-    return 1;
-}
-
 static int put_charsmap(hf_vocab *v, gguf_out *out) {
     unsigned char *data = cli_alloc(v->command, v->charsmap.n + 12, 1);
     if (data == NULL) return 0;
@@ -251,7 +228,8 @@ static int put(hf_vocab *v, gguf_out *out) {
     size_t i;
     gguf_string(out, "tokenizer.ggml.model", v->model);
     if (v->pre) gguf_string(out, "tokenizer.ggml.pre", v->pre);
-    if (!put_texts(v, out, "tokenizer.ggml.tokens", v->tokens, sizeof *v->tokens, v->n)) return 0;
+    gguf_array(out, "tokenizer.ggml.tokens", GGUF_STRING, v->n);
+    for (i = 0; i < v->n; i++) gguf_element_text(out, v->tokens[i].text.s, v->tokens[i].text.n);
     if (v->scored) {
         gguf_array(out, "tokenizer.ggml.scores", GGUF_F32, v->n);
         for (i = 0; i < v->n; i++) gguf_element_f32(out, v->tokens[i].score);
@@ -259,7 +237,10 @@ static int put(hf_vocab *v, gguf_out *out) {
     gguf_array(out, "tokenizer.ggml.token_type", GGUF_I32, v->n);
     for (i = 0; i < v->n; i++) gguf_element_i32(out, v->tokens[i].type);
     if (v->token_types >= 0) gguf_u32(out, "tokenizer.ggml.token_type_count", (uint32_t)v->token_types);
-    if (v->has_merges && !put_texts(v, out, "tokenizer.ggml.merges", v->merges, sizeof *v->merges, v->n_merges)) return 0;
+    if (v->has_merges) {
+        gguf_array(out, "tokenizer.ggml.merges", GGUF_STRING, v->n_merges);
+        for (i = 0; i < v->n_merges; i++) gguf_element_text(out, v->merges[i].s, v->merges[i].n);
+    }
     for (i = 0; i < sizeof IDS / sizeof *IDS; i++)
         if (v->special[IDS[i].which] >= 0) gguf_u32(out, IDS[i].key, (uint32_t)v->special[IDS[i].which]);
     put_switch(out, "tokenizer.ggml.add_bos_token", v->add[HF_BOS]);

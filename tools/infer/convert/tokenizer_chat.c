@@ -99,24 +99,17 @@ static int by_name(const void *a, const void *b) {
 static int put(templates *t, gguf_out *out) {
     char key[128];
     size_t i;
-    unsigned char *data;
     for (i = 0; i < t->n; i++) {
         snprintf(key, sizeof key, "tokenizer.chat_template.%s", t->names[i].s);
         if (memchr(t->texts[i].s, 0, t->texts[i].n)) return cli_fail(t->v->command, "%s: a chat template contains a zero byte", t->v->folder), 0;
-        gguf_string(out, key, t->texts[i].s);
+        gguf_text(out, key, t->texts[i].s, t->texts[i].n);
     }
     if (t->n) {
         qsort(t->names, t->n, sizeof *t->names, by_name);
         gguf_array(out, "tokenizer.chat_templates", GGUF_STRING, t->n);
         for (i = 0; i < t->n; i++) gguf_element_string(out, t->names[i].s);
     }
-    if (t->usual.s == NULL) return 1;
-    data = cli_alloc(t->v->command, t->usual.n + 8, 1);
-    if (data == NULL) return 0;
-    gguf_store(data, t->usual.n, 8);
-    memcpy(data + 8, t->usual.s, t->usual.n);
-    gguf_raw(out, "tokenizer.chat_template", GGUF_STRING, data, t->usual.n + 8);
-    free(data);
+    if (t->usual.s) gguf_text(out, "tokenizer.chat_template", t->usual.s, t->usual.n);
     return 1;
 }
 

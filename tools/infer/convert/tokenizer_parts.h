@@ -104,6 +104,7 @@ int hf_added_spm(hf_vocab *v);   /* on top of a SentencePiece model */
 void hf_names(hf_vocab *v);    /* v->names, and where the pre-tokenizer's post-processor adds tokens */
 int hf_specials(hf_vocab *v);  /* v->special, v->add */
 int hf_family_rows(hf_vocab *v); /* what a family's files have besides */
+int hf_family_in(const hf_vocab *v, const char *list); /* is v->family one of these words, which spaces separate? */
 
 /* ---- tokenizer_chat.c ---- */
 

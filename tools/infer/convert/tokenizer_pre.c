@@ -184,14 +184,6 @@ static const char *refuse(const hf_vocab *v, const infer_json *rule, const char 
 
 /* ---- which name ---- */
 
-static int has_family(const char *list, const char *family) {
-    const size_t n = strlen(family);
-    const char *p;
-    for (p = list; n && (p = strstr(p, family)) != NULL; p += n)
-        if ((p == list || p[-1] == ' ') && (p[n] == 0 || p[n] == ' ')) return 1;
-    return 0;
-}
-
 static int same_steps(const pre_row *row, const rules *r) {
     int i;
     for (i = 0; i < r->n; i++)
@@ -216,7 +208,7 @@ const char *hf_pre_find(hf_vocab *v) {
     if (r.space) hf_note(v, "tokenizer.json: add_prefix_space is left out: no space is put before texts");
     for (i = 0; i < sizeof PRE_ROWS / sizeof *PRE_ROWS; i++) {
         const pre_row *row = &PRE_ROWS[i];
-        if ((row->families && !has_family(row->families, v->family)) || !same_steps(row, &r)) continue;
+        if ((row->families && !hf_family_in(v, row->families)) || !same_steps(row, &r)) continue;
         if (row->ignore == 2 || row->ignore == ignore) return row->name;
         other = row;
     }

@@ -201,7 +201,7 @@ int hf_specials(hf_vocab *v) {
 
 /* ---- what families have besides ---- */
 
-static int family_in(const hf_vocab *v, const char *list) {
+int hf_family_in(const hf_vocab *v, const char *list) {
     const size_t n = strlen(v->family);
     const char *p = list;
     while (n && (p = strstr(p, v->family)) != NULL) {
@@ -249,26 +249,26 @@ int hf_family_rows(hf_vocab *v) {
         hf_text text;
         text.s = BY_TEXT[i].text;
         text.n = strlen(text.s);
-        if (v->special[BY_TEXT[i].which] < 0 && family_in(v, BY_TEXT[i].families)) set(v, BY_TEXT[i].which, hf_find(v, text));
+        if (v->special[BY_TEXT[i].which] < 0 && hf_family_in(v, BY_TEXT[i].families)) set(v, BY_TEXT[i].which, hf_find(v, text));
     }
-    if (family_in(v, "hunyuan_v1_dense") && infer_json_kind(infer_json_get(v->config, "eod_token_id")) == INFER_JSON_INT) {
+    if (hf_family_in(v, "hunyuan_v1_dense") && infer_json_kind(infer_json_get(v->config, "eod_token_id")) == INFER_JSON_INT) {
         v->special[HF_EOS] = -1;
         set_id_of(v, HF_EOS, infer_json_get(v->config, "eod_token_id"));
     }
     eos_list(v, infer_json_get(v->config, "eos_token_id"));
     eos_list(v, infer_json_get(v->generation, "eos_token_id"));
-    if (family_in(v, GEMMA)) v->space_prefix = 0;
-    if (strcmp(v->model, "gemma4") == 0 || family_in(v, "llada")) v->add[HF_BOS] = 1;
-    if (family_in(v, "jamba") && v->spm == NULL) v->space_prefix = 0;
-    if (family_in(v, "llama") && v->rows == 49152) v->add[HF_BOS] = 0; /* Granite code */
-    if (family_in(v, "eurobert phi") && v->add[HF_BOS] < 0) v->add[HF_BOS] = 0;
-    if (family_in(v, "modernbert")) {
+    if (hf_family_in(v, GEMMA)) v->space_prefix = 0;
+    if (strcmp(v->model, "gemma4") == 0 || hf_family_in(v, "llada")) v->add[HF_BOS] = 1;
+    if (hf_family_in(v, "jamba") && v->spm == NULL) v->space_prefix = 0;
+    if (hf_family_in(v, "llama") && v->rows == 49152) v->add[HF_BOS] = 0; /* Granite code */
+    if (hf_family_in(v, "eurobert phi") && v->add[HF_BOS] < 0) v->add[HF_BOS] = 0;
+    if (hf_family_in(v, "modernbert")) {
         if (v->add[HF_BOS] < 0) v->add[HF_BOS] = 1;
         if (v->add[HF_EOS] < 0) v->add[HF_EOS] = 1;
         if (v->add[HF_SEP] < 0) v->add[HF_SEP] = 1;
     }
-    if (family_in(v, SAYS_PREFIX) && is_switch(prefix)) v->space_prefix = infer_json_kind(prefix) == INFER_JSON_TRUE;
-    if (strcmp(v->model, "bert") == 0 || family_in(v, ENCODERS))
+    if (hf_family_in(v, SAYS_PREFIX) && is_switch(prefix)) v->space_prefix = infer_json_kind(prefix) == INFER_JSON_TRUE;
+    if (strcmp(v->model, "bert") == 0 || hf_family_in(v, ENCODERS))
         v->token_types = infer_json_kind(types) == INFER_JSON_INT && infer_json_int(types) >= 0 ? infer_json_int(types) & INT32_MAX : 1;
     return 1;
 }

@@ -88,6 +88,7 @@ static int finish_view(const checkpoint *c, const char *name, view *v, int block
     const uint64_t all = blocks ? v->from->n / MX_CODES : v->from->n;
     uint64_t last = v->first;
     int i, n = 0;
+    if (last >= all) return cli_fail(c->command, "tensor %s: %s is too small for what config.json asks for", name, v->from->name) == CLI_DONE;
     for (i = 0; i < v->n_loops; i++) {
         const uint64_t k = v->loops[i].n, step = v->loops[i].step;
         if (k == 0 || v->n > (uint64_t)INT64_MAX / 64 / k || (step && k - 1 > ((uint64_t)INT64_MAX - last) / step) ||
@@ -99,8 +100,6 @@ static int finish_view(const checkpoint *c, const char *name, view *v, int block
             v->loops[n - 1].step = step;
         } else v->loops[n++] = v->loops[i];
     }
-    if (v->zeros) last = 0;
-    if (last >= all) return cli_fail(c->command, "tensor %s: %s has no values", name, v->from->name) == CLI_DONE;
     v->n_loops = n;
     if (n == 0) view_loop(v, 1, 1);
     return 1;
@@ -110,13 +109,12 @@ static int finish_view(const checkpoint *c, const char *name, view *v, int block
 static int always_f32(const file_tensor *t) {
     static const char *const PARTS[] = {"ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv", "altup_", "laurel_", "_norm", "_rel_b"};
     static const char *const ENDS[] = {".bias", ".scale", ".ssm_a", ".ssm_d"};
-    const size_t n = strlen(t->name);
     size_t i;
     if (t->n_dims < 2 || (t->dims[1] == 1 && t->dims[2] == 1 && t->dims[3] == 1)) return 1;
     for (i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++)
         if (strstr(t->name, PARTS[i])) return 1;
     for (i = 0; i < sizeof ENDS / sizeof ENDS[0]; i++)
-        if (n > strlen(ENDS[i]) && strcmp(t->name + n - strlen(ENDS[i]), ENDS[i]) == 0) return 1;
+        if (cli_ends_with(t->name, ENDS[i])) return 1;
     return 0;
 }
 

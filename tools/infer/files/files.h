@@ -56,6 +56,7 @@ int file_read(file_model *m, const file_tensor *t, uint64_t offset, void *to, si
 char *file_part_path(const file_model *m, int part);
 int file_is_part(const file_model *m, const char *path); /* is it one of the model's files? */
 const file_key *file_find_key(const file_model *m, const char *name);
+const file_tensor *file_find_tensor(const file_model *m, const char *name); /* NULL = there is none; looks at all */
 int file_is_split(const char *key); /* split.*: which part of a split model a file is */
 /* Those and general.alignment: how contents are laid out in files. Models that differ in these alone are the same. */
 int file_is_layout(const char *key);

@@ -17,6 +17,13 @@ static const file_key *find(const file_key *keys, size_t n, const char *name) {
 
 const file_key *file_find_key(const file_model *m, const char *name) { return find(m->keys, m->n_keys, name); }
 
+const file_tensor *file_find_tensor(const file_model *m, const char *name) {
+    size_t i;
+    for (i = 0; i < m->n_tensors; i++)
+        if (strcmp(m->tensors[i].name, name) == 0) return &m->tensors[i];
+    return NULL;
+}
+
 /* A whole number from 0 to max, *out unchanged when there is no such key. */
 static int whole(const char *command, const char *path, const file_key *k, uint64_t max, uint64_t *out) {
     infer_meta v = {0};

@@ -24,8 +24,8 @@ typedef struct job {
     double *errors;
     size_t n_fitted; /* matrices whose rows do not fit */
     const recipe *others[MAX_OUTCOMES - 1]; /* --compare */
-    outcome outcomes[MAX_OUTCOMES]; /* the first is that of `recipe` */
-    size_t n_others, n_outcomes;
+    size_t n_others;
+    outcome outcomes[MAX_OUTCOMES]; /* of `recipe`, then of the others */
 } job;
 
 /* ---- plan ------------------------------------------------------------------------------------- */
@@ -191,8 +191,8 @@ static uint64_t header_bytes(job *j, uint64_t *total) {
 /* ---- output ----------------------------------------------------------------------------------- */
 
 /* Of the plan that is made. */
-static void add_outcome(job *j, const char *name, uint64_t total) {
-    outcome *o = &j->outcomes[j->n_outcomes++];
+static void set_outcome(job *j, size_t at, const char *name, uint64_t total) {
+    outcome *o = &j->outcomes[at];
     double bits = 0, values = 0, error = 0;
     size_t i;
     for (i = 0; i < j->in.n_tensors; i++) {
@@ -211,7 +211,7 @@ static void print_outcomes(const job *j) {
     char size[32];
     size_t i;
     printf(j->json ? ", \"compared\": [" : "%9s %8s %11s  type\n", "size", "bits", "mean error");
-    for (i = 0; i < j->n_outcomes; i++) {
+    for (i = 0; i <= j->n_others; i++) {
         const outcome *o = &j->outcomes[i];
         if (!j->json) printf("%9s %8.3f %11.4g  %s\n", cli_bytes_text((double)o->bytes, size), o->bits, o->error, o->name);
         else {
@@ -326,13 +326,12 @@ static int compare(job *j, converting *c) {
     uint64_t total;
     size_t i;
     int status = CLI_DONE;
-    j->n_outcomes = 1;
     for (i = 0; i < j->n_others && status == CLI_DONE; i++) {
         j->recipe = j->others[i];
         if (!plan(j)) return CLI_FAILED;
         if (header_bytes(j, &total) == 0) return cli_fail(j->command, "out of memory");
         status = measure_all(j, c, recipe_name(j->recipe));
-        if (status == CLI_DONE) add_outcome(j, recipe_name(j->recipe), total);
+        if (status == CLI_DONE) set_outcome(j, i + 1, recipe_name(j->recipe), total);
     }
     j->recipe = own;
     return status;
@@ -354,7 +353,6 @@ static void tell_unknown(const job *j) {
 static int run_job(job *j, const char *path) {
     converting c;
     uint64_t total, header;
-    size_t n;
     int status = CLI_DONE;
     memset(&c, 0, sizeof c);
     c.in = &j->in;
@@ -374,10 +372,7 @@ static int run_job(job *j, const char *path) {
     else if (status == CLI_DONE) status = write_model(j, &c, path);
     if (status != CLI_DONE) return status;
     if (j->n_fitted) fprintf(stderr, "%.0f tensors have rows that are no multiple of the type's blocks: they got another type\n", (double)j->n_fitted);
-    n = j->n_outcomes;
-    j->n_outcomes = 0;
-    add_outcome(j, j->target ? "--target-size" : j->recipe ? recipe_name(j->recipe) : "as they are", total);
-    j->n_outcomes = n;
+    set_outcome(j, 0, j->target ? "--target-size" : j->recipe ? recipe_name(j->recipe) : "as they are", total);
     if (j->dry || j->error) print_plan(j);
     return CLI_DONE;
 }
@@ -420,7 +415,7 @@ static int run_command(job *j, const char *in, const char *path, const cli_commo
     if (status == CLI_DONE) status = j->matrix == NULL || importance_open(&j->importance, j->command, j->matrix, &j->in) ? run_job(j, path) : CLI_FAILED;
     if (status == CLI_DONE && r.path) {
         report_begin(&r, j->recipe ? "Quantising" : "Converting", cli_base_name(in), argc, argv);
-        report_quantize(&r, &j->in, j->tensors, j->errors, j->outcomes, j->n_outcomes);
+        report_quantize(&r, &j->in, j->tensors, j->errors, j->outcomes, j->n_others + 1);
     }
     return report_close(&r, status);
 }

@@ -64,9 +64,8 @@ void gguf_u32(gguf_out *g, const char *key, uint32_t x) {
 }
 
 void gguf_i32(gguf_out *g, const char *key, int32_t x) {
-    unsigned char p[4];
-    gguf_store(p, (uint32_t)x, 4);
-    gguf_raw(g, key, GGUF_I32, p, 4);
+    meta_key(g, key, GGUF_I32);
+    meta_number(g, (uint32_t)x, 4);
 }
 
 void gguf_f32(gguf_out *g, const char *key, double x) {
@@ -79,9 +78,11 @@ void gguf_bool(gguf_out *g, const char *key, int x) {
     meta_number(g, x != 0, 1);
 }
 
-void gguf_string(gguf_out *g, const char *key, const char *s) {
+void gguf_string(gguf_out *g, const char *key, const char *s) { gguf_text(g, key, s, strlen(s)); }
+
+void gguf_text(gguf_out *g, const char *key, const char *s, size_t n) {
     meta_key(g, key, GGUF_STRING);
-    gguf_element_string(g, s);
+    gguf_element_text(g, s, n);
 }
 
 void gguf_array(gguf_out *g, const char *key, uint32_t type, uint64_t n) {
@@ -90,8 +91,9 @@ void gguf_array(gguf_out *g, const char *key, uint32_t type, uint64_t n) {
     meta_number(g, n, 8);
 }
 
-void gguf_element_string(gguf_out *g, const char *s) {
-    size_t n = strlen(s);
+void gguf_element_string(gguf_out *g, const char *s) { gguf_element_text(g, s, strlen(s)); }
+
+void gguf_element_text(gguf_out *g, const char *s, size_t n) {
     meta_number(g, n, 8);
     meta_bytes(g, s, n);
 }

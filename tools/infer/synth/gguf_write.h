@@ -30,9 +30,11 @@ void gguf_i32(gguf_out *g, const char *key, int32_t x);
 void gguf_f32(gguf_out *g, const char *key, double x);
 void gguf_bool(gguf_out *g, const char *key, int x);
 void gguf_string(gguf_out *g, const char *key, const char *s);
+void gguf_text(gguf_out *g, const char *key, const char *s, size_t n); /* n bytes, which may contain zeros */
 /* The head of an array; then n elements with gguf_element_*. type is a GGUF value type. */
 void gguf_array(gguf_out *g, const char *key, uint32_t type, uint64_t n);
 void gguf_element_string(gguf_out *g, const char *s);
+void gguf_element_text(gguf_out *g, const char *s, size_t n);
 void gguf_element_i32(gguf_out *g, int32_t x);
 void gguf_element_f32(gguf_out *g, double x);
 void gguf_element_bool(gguf_out *g, int x);

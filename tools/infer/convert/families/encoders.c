@@ -18,7 +18,7 @@ static const char *pooling_path(const infer_json *modules) {
     for (i = 0; i < infer_json_count(modules); i++) {
         const infer_json *m = infer_json_at(modules, i);
         const char *kind = infer_json_string(infer_json_get(m, "type"), NULL), *path = infer_json_string(infer_json_get(m, "path"), NULL);
-        if (kind == NULL || path == NULL || strlen(kind) < 7 || strcmp(kind + strlen(kind) - 7, "Pooling") != 0) continue;
+        if (kind == NULL || path == NULL || !cli_ends_with(kind, "Pooling")) continue;
         if (strlen(path) < 200 && strstr(path, "..") == NULL && strpbrk(path, "/\\:") == NULL) return path;
     }
     return NULL;
