@@ -230,8 +230,11 @@ def test_whole():
     os.makedirs(temp("two"), exist_ok=True)
     peer = fake("llama-bench", [[llama(512, 0, [200.0], n_depth=0), llama(0, 64, [50.0], n_depth=0)]], "--n-depth")
     other = fake("two/llama-bench", [[llama(512, 0, [800.0], n_depth=0), llama(0, 64, [25.0], n_depth=0)]])
-    done = subprocess.run([sys.executable, B.__file__, "a/m.gguf", "--infer", temp("infer"), "--peer", peer, "--peer", other, "-r", "2", "--least", "0.95",
-                           "--json", temp("all.json")], capture_output=True, text=True)
+    # On a quiet machine: what this one does at the moment must not decide which runs count.
+    quiet_main = "import bench_peers as B, sys; B.share_of, B.stolen = lambda threads: None, lambda cpus: (0, 0); sys.exit(B.main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", quiet_main, "a/m.gguf", "--infer", temp("infer"), "--peer", peer, "--peer", other, "-r", "2",
+                           "--least", "0.95", "--json", temp("all.json")],
+                          capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=os.path.dirname(B.__file__)))
     check(done.returncode == 0, done.stderr)
     for line in ("| model | test | infer | llama-bench 1 | ratio | llama-bench 2 | ratio | infer reaches |", "|---|---|---|---|---|---|---|---|",
                  "| m.gguf, Q8_0 | prompt 512 | 400 | 200 | 2.00 | 800 | 0.50 | 40 % of int8 |",
@@ -239,9 +242,7 @@ def test_whole():
                  "- discarded: m.gguf, infer: a thread got 90% of a core",
                  "Measured in the same runs: memory 50.0 GB/s, int8 2000, bf16 0.0, f32 500 G operations/s."):
         check(line in done.stdout.splitlines(), "%r is not in\n%s" % (line, done.stdout))
-    # besides the one that infer reports of itself, a busy machine may disturb any run, which is then made again
-    again = [done.stdout.count("- discarded: m.gguf, %s:" % name) for name in ("infer", "llama-bench 1")]
-    check([len(calls("infer")), len(calls("llama-bench"))] == [2 + again[0], 2 + again[1]] and again[0] >= 1, "runs: %s" % again)
+    check(done.stdout.count("- discarded:") == 1 and [len(calls("infer")), len(calls("llama-bench"))] == [3, 2], "runs: %s" % done.stdout)
     check(len(json.loads(read("all.json"))["runs"]["a/m.gguf"]["infer"]) == 2, "--json")
     if hasattr(os, "sched_setaffinity"):
         cpu = min(os.sched_getaffinity(0))
