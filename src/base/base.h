@@ -141,7 +141,11 @@
  * token of a 1B model takes two thirds of the time). */
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__PREFETCH(p) __builtin_prefetch(p)
-#  define INFER__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
+#  if defined(__x86_64__) && !defined(__TINYC__) /* without -mprfchw the builtin would ask for a copy to read */
+#    define INFER__PREFETCH_WRITE(p) __asm__ volatile("prefetchw %0" : : "m"(*(const char *)(p)))
+#  else
+#    define INFER__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
+#  endif
 #  define INFER__PREFETCH_FAR(p) __builtin_prefetch(p, 0, 2)
 #else
 #  define INFER__PREFETCH(p) (void)(p)

@@ -6,7 +6,10 @@
  */
 #include "cpu_ops.h"
 
-enum { INFER__KV_ROWS = 64 }; /* of a task: then most pages are written by one thread, without sharing cache lines */
+enum {
+    INFER__KV_ROWS = 64, /* of a task: then most pages are written by one thread, without sharing cache lines */
+    INFER__KV_AHEAD = 4  /* rows for which memory is asked for in advance */
+};
 
 /* A row of n values as it is stored; the last block is filled up with zeros. */
 static void infer__kv_encode(const infer__flash *f, int32_t type, const float *x, int32_t n, uint8_t *row) {
@@ -35,6 +38,26 @@ static void infer__kv_encode(const infer__flash *f, int32_t type, const float *x
 
 typedef struct infer__kv_store_job { infer__ctx *c; const infer__kv_store_args *a; } infer__kv_store_job;
 
+/* Prefetch what storing head h of row r reads and writes: another thread had it last. */
+static void infer__kv_ask(const infer__kv_store_args *a, const infer__pass *p, int32_t h, int32_t r) {
+    const int32_t page = infer__page_of(p, a->group, p->seq[r], p->pos[r]), slot = p->pos[r] % INFER__PAGE;
+    const float *k = infer__row(&a->k, r) + (int64_t)h * a->dim_k, *v;
+    const uint8_t *to;
+    uint64_t n, i;
+    for (i = 0; i < (uint64_t)a->dim_k; i += 16) INFER__PREFETCH(k + i);
+    if (slot == 0) { /* its keys go to the cache lines of all positions of the page */
+        to = infer__kv_at(a->k_cache, page, h, a->n_head, a->dim_k);
+        n = INFER__PAGE * infer__kv_bytes(a->k_cache->type, a->dim_k);
+        for (i = 0; i < n; i += 64) INFER__PREFETCH_WRITE(to + i);
+    }
+    if (!a->v_cache) return;
+    v = infer__row(&a->v, r) + (int64_t)h * a->dim_v;
+    for (i = 0; i < (uint64_t)a->dim_v; i += 16) INFER__PREFETCH(v + i);
+    n = infer__kv_bytes(a->v_cache->type, a->dim_v);
+    to = infer__kv_at(a->v_cache, page, h, a->n_head, a->dim_v) + (uint64_t)slot * n;
+    for (i = 0; i < n; i += 64) INFER__PREFETCH_WRITE(to + i);
+}
+
 /* One head of a few rows. */
 static void infer__kv_store_task(void *arg, int task, int worker) {
     const infer__kv_store_job *job = (const infer__kv_store_job *)arg;
@@ -49,6 +72,7 @@ static void infer__kv_store_task(void *arg, int task, int worker) {
     (void)worker;
     for (r = first; r < end; r++) {
         const int32_t pos = p->pos[r], page = infer__page_of(p, a->group, p->seq[r], pos), slot = pos % INFER__PAGE;
+        if (r + INFER__KV_AHEAD < end) infer__kv_ask(a, p, h, r + INFER__KV_AHEAD);
         infer__kv_encode(f, a->k_cache->type, infer__row(&a->k, r) + (int64_t)h * a->dim_k, a->dim_k, key);
         infer__kv_turn_slot(a->k_cache->type, a->dim_k, infer__kv_at(a->k_cache, page, h, a->n_head, a->dim_k), key,
                             slot, 0);

@@ -54,7 +54,7 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     const infer__matmul_job *job = (const infer__matmul_job *)arg;
     const infer__matmul_args *a = job->a;
     const infer__matmul_part *part;
-    const float *add;
+    const float *add = NULL;
     float bias[INFER__TASK_ROWS];
     infer__low_share share = {0, 0};
     int32_t j = 0, r, n, i;
@@ -63,15 +63,14 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     r = (task - part->first) * part->step;
     n = INFER__MIN(part->step, a->w[j]->rows - r);
     if (INFER__HAS_ADAPTERS && a->low) share = infer__low_take(job->low, j, r, n);
+    if (a->b[j]) add = infer__weight_values(a->b[j], r, n, bias);
     if (part->path == INFER__BY_INT8)
         infer__int8_task(job->c, &part->int8, r, n, task == infer__pool_first(job->c->pool, job->n_tasks, worker),
-                         a->x.rows, &a->y[j], worker);
+                         a->x.rows, &a->y[j], add, worker);
     else if (part->path == INFER__BY_FLOATS) infer__matmul_floats(job, j, r, n, worker);
     else infer__matmul_decoded(job, j, r, n, worker);
-    if (a->b[j]) {
-        add = infer__weight_values(a->b[j], r, n, bias);
+    if (add && part->path != INFER__BY_INT8)
         for (i = 0; i < a->x.rows; i++) job->c->kernels->axpy(infer__row(&a->y[j], i) + r, add, 1.0f, n);
-    }
     if (!INFER__HAS_ADAPTERS || !a->low) return;
     infer__low_finish(job->low, share, worker);
     infer__low_columns(job->c, a->low, j, 0, a->x.rows, r, n);

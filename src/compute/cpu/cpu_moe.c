@@ -264,11 +264,11 @@ static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t first, int
     const int32_t pairs = n_tokens * a->n_used;
     float *behind = (float *)(void *)s + infer__int8_scratch_len(job->c->cpu->panel);
     int32_t *start = (int32_t *)(void *)behind, *order = start + job->n_expert + 1, *tokens = order + pairs;
+    const int32_t *rows; /* of y */
     infer__int8_block b;
     int32_t e, i, j, r, next;
     memset(&b, 0, sizeof b);
     b.x_rows = a->x.rows;
-    b.y = &a->y;
     infer__moe_sort(job, t * a->n_used, pairs, start, order);
     for (i = 0; i < pairs; i++) tokens[i] = order[i] / a->n_used;
     for (e = 0; e < job->n_expert && start[e] == start[e + 1]; e++) {}
@@ -278,15 +278,16 @@ static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t first, int
         for (r = first; r < end; r += b.n) {
             b.n = INFER__MIN(end - r, INFER__INT8_ROWS);
             b.r = (int64_t)e * a->rows + r;
-            b.y_col = r;
             b.next = r + b.n < end ? b.r + b.n : next < job->n_expert ? (int64_t)next * a->rows + first : w->rows;
             for (i = start[e]; i < start[e + 1]; i += b.n_x) {
                 b.n_x = INFER__MIN(start[e + 1] - i, job->c->cpu->panel);
                 b.cols = (a->per_expert_x ? order : tokens) + i;
-                b.y_rows = (a->weights.buf ? tokens : order) + i;
+                rows = (a->weights.buf ? tokens : order) + i;
                 infer__int8_rows(job->c, w, &b, s);
-                for (j = 0; j < b.n_x; j++)
+                for (j = 0; j < b.n_x; j++) {
+                    if (j + INFER__INT8_AHEAD < b.n_x) infer__int8_ask_y(&a->y, rows[j + INFER__INT8_AHEAD], r, b.n);
                     infer__moe_put(job, order[i + j], r, b.n, s->y + (int64_t)j * INFER__INT8_ROWS);
+                }
             }
         }
     }
