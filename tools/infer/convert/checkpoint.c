@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The metadata as it was written, to keys: of those with one name the last counts, and one without a type takes the name away. */
-static int take_keys(checkpoint *c) {
+int checkpoint_take_keys(checkpoint *c) {
     file_model *m = c->m;
     const unsigned char *p = c->keys.meta, *end = p + c->keys.meta_n;
     if (c->keys.failed) return cli_fail(c->command, "out of memory") == CLI_DONE;
@@ -49,8 +49,7 @@ static int take_keys(checkpoint *c) {
     return 1;
 }
 
-/* What the other files ask the config for. */
-static void sizes(checkpoint *c) {
+void checkpoint_sizes(checkpoint *c) {
     static const char *const PARTS[] = {"text_config", "llm_config", "language_config", "thinker_config.text_config"};
     size_t i;
     c->text = c->config;
@@ -110,7 +109,7 @@ static int fill(checkpoint *c) {
     const file_tensor *embeddings;
     uint64_t rows;
     if (!cfg_file(c->command, c->folder, "config.json", 1, &c->config)) return 0;
-    sizes(c);
+    checkpoint_sizes(c);
     c->family = family_of(c);
     if (c->family == NULL || !check_sizes(c)) return 0;
     c->arch = c->family->arch;
@@ -124,7 +123,7 @@ static int fill(checkpoint *c) {
     embeddings = file_find_tensor(c->m, "token_embd.weight");
     rows = embeddings ? embeddings->dims[1] : c->n_vocab;
     if (rows == 0) return cli_fail(c->command, "%s: there are no embeddings of tokens", c->folder) == CLI_DONE;
-    return hf_tokenizer(c->command, c->folder, c->config, rows, c->pre, &c->keys) && take_keys(c) && check_made(c);
+    return hf_tokenizer(c->command, c->folder, c->config, rows, c->pre, &c->keys) && checkpoint_take_keys(c) && check_made(c);
 }
 
 int checkpoint_open(file_model *m, const char *command, const char *folder, int natural, const char *pre) {
@@ -157,6 +156,7 @@ void checkpoint_close(checkpoint *c) {
     gguf_free(&c->keys);
     st_close(&c->st);
     infer_json_free(c->config);
+    lora_close(c->lora);
     free(c);
 }
 
@@ -164,5 +164,5 @@ int checkpoint_is_file(const checkpoint *c, const char *path) {
     int i;
     for (i = 0; i < c->st.n_paths; i++)
         if (platform_same_file(c->st.paths[i], path)) return 1;
-    return 0;
+    return c->lora && file_is_part(&c->lora->base, path);
 }

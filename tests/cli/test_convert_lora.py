@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Tests of `infer convert` with adapters as PEFT saves them: python3 tests/cli/test_convert_lora.py build/infer [WORD...]
+
+Adapters are made here by the standard library alone. The truth is the folder converted with W + scale * B A in place of W, so
+that no code for adapters is involved. With INFER_TEST_DATA for models of many families, as transformers saved them.
+"""
+import json
+import math
+import os
+import random
+import struct
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gguf_file
+import test_cli as cli
+import test_convert as base
+from test_cli import check, infer, read, temp, write
+from test_convert import EMBD, F16, F32, BF16, config, folder, made, pack, safetensors
+
+LIMIT = 1e-10
+IDS = [5, 9, 200, 31, 7, 44]
+
+
+# ---- adapters --------------------------------------------------------------------------------------------------------
+
+def numbers(seed, n, scale):
+    r = random.Random(seed)
+    return [r.randrange(-64, 65) / 64 * scale for _ in range(n)]
+
+
+def load(path):
+    """The tensors of a folder with one file: name -> (dtype, shape, bytes)."""
+    raw = read(os.path.join(path, 'model.safetensors'))
+    n = struct.unpack('<Q', raw[:8])[0]
+    return {name: (t['dtype'], tuple(t['shape']), raw[8 + n + t['data_offsets'][0]:8 + n + t['data_offsets'][1]])
+            for name, t in json.loads(raw[8:8 + n]).items() if name != '__metadata__'}
+
+
+def floats(t):
+    dtype, shape, raw = t
+    return list(struct.unpack('<%df' % (len(raw) // 4), raw)) if dtype == 'F32' else [
+        struct.unpack('<f', struct.pack('<I', x << 16))[0] for x in struct.unpack('<%dH' % (len(raw) // 2), raw)] if dtype == 'BF16' else list(
+            struct.unpack('<%de' % (len(raw) // 2), raw))
+
+
+class Adapter:
+    """Pairs of matrices for weights of a model, in PEFT's names."""
+    def __init__(self, weights, rank=4, alpha=8, kind='F32', rslora=False, conv1d=(), embeddings=(), ranks=None, alphas=None, zero=(), **more):
+        self.tensors, self.pairs = {}, {}
+        self.config = dict({'peft_type': 'LORA', 'task_type': 'CAUSAL_LM', 'r': rank, 'lora_alpha': alpha, 'use_rslora': rslora, 'bias': 'none', 'lora_dropout': 0.1,
+                            'target_modules': ['q_proj'], 'fan_in_fan_out': bool(conv1d), 'modules_to_save': None, 'use_dora': False, 'init_lora_weights': True,
+                            'base_model_name_or_path': 'somebody/some-model', 'rank_pattern': ranks or {}, 'alpha_pattern': alphas or {}}, **more)
+        for name, shape in weights.items():
+            module = name[:-len('.weight')]
+            embedding, turned = module.endswith(tuple(embeddings)) if embeddings else False, module.endswith(tuple(conv1d)) if conv1d else False
+            outs, ins = (shape[1], shape[0]) if embedding or turned else shape
+            its = next((r for p, r in (ranks or {}).items() if module.endswith(p.lstrip('^'))), rank)
+            scale = next((a for p, a in (alphas or {}).items() if module.endswith(p.lstrip('^'))), alpha) / (math.sqrt(its) if rslora else its)
+            a, b = pack(kind, numbers(name + 'a', its * ins, 0.5)), pack(kind, numbers(name + 'b', outs * its, 0.0 if module.endswith(tuple(zero)) and zero else 0.25))
+            ends = ('.lora_embedding_A', '.lora_embedding_B') if embedding else ('.lora_A.weight', '.lora_B.weight')
+            self.tensors['base_model.model.' + module + ends[0]] = (kind, (its, ins), a)
+            self.tensors['base_model.model.' + module + ends[1]] = (kind, (outs, its), b)
+            self.pairs[name] = (its, ins, outs, scale, embedding or turned, floats((kind, None, a)), floats((kind, None, b)))
+
+    def merged(self, tensors):
+        """W + scale * B A, in float32."""
+        out = dict(tensors)
+        for name, (r, ins, outs, scale, turned, a, b) in self.pairs.items():
+            w = floats(tensors[name])
+            rows = [a[k * ins:k * ins + ins] for k in range(r)]
+            for o in range(outs):
+                coefs = [scale * b[o * r + k] for k in range(r)]
+                for i in range(ins):
+                    at = i * outs + o if turned else o * ins + i
+                    w[at] += sum(c * row[i] for c, row in zip(coefs, rows))
+            out[name] = ('F32', tensors[name][1], struct.pack('<%df' % len(w), *w))
+        return out
+
+    def save(self, name, shards=1):
+        path = temp(name)
+        base.shutil.rmtree(path, ignore_errors=True)
+        os.mkdir(path)
+        write(name + '/adapter_config.json', json.dumps(self.config))
+        if shards == 1:
+            write(name + '/adapter_model.safetensors', safetensors(self.tensors))
+            return path
+        names, of = sorted(self.tensors), {}
+        for i in range(shards):
+            file = 'adapter_model-%05d-of-%05d.safetensors' % (i + 1, shards)
+            write(name + '/' + file, safetensors({n: self.tensors[n] for n in names[i::shards]}))
+            of.update({n: file for n in names[i::shards]})
+        write(name + '/adapter_model.safetensors.index.json', json.dumps({'weight_map': of}))
+        return path
+
+
+def convert(path, model, *options, name='adapter.gguf'):
+    out = temp(name)
+    if os.path.exists(out):
+        os.remove(out)
+    infer('convert', path, out, '--base', model, *options)
+    return gguf_file.Gguf(out)
+
+
+def copy_with(path, name, tensors):
+    """A folder with other tensors."""
+    out = temp(name)
+    base.shutil.rmtree(out, ignore_errors=True)
+    os.mkdir(out)
+    for file in os.listdir(path):
+        if not file.startswith('model') and os.path.isfile(os.path.join(path, file)):
+            base.shutil.copy(os.path.join(path, file), out)
+    write(name + '/model.safetensors', safetensors(tensors))
+    return out
+
+
+def compare(path, adapter, what, limit=LIMIT, model=None):
+    """The adapter on the model against the merged folder; the model given as a folder and as a file."""
+    infer('convert', path, temp('base.gguf'), '--type', 'F32')
+    file = temp('base.gguf')
+    convert(adapter.save('adapter'), file)
+    by_file = read(temp('adapter.gguf'))
+    convert(temp('adapter'), path)
+    check(read(temp('adapter.gguf')) == by_file, '%s: the adapter depends on the form of its base' % what)
+    infer('convert', copy_with(path, 'merged', adapter.merged(load(path))), temp('merged.gguf'), '--type', 'F32')
+    options = ('--exact', '--kv', 'f32')
+    plain, got, want = cli.logits(file, IDS, *options), cli.logits(file, IDS, *options, '--lora', temp('adapter.gguf')), cli.logits(temp('merged.gguf'), IDS, *options)
+    check(cli.reference.nmse(plain, want) > 1e-4, '%s: the adapter has no effect' % what)
+    cli.within(got, want, limit, what)
+
+
+def weights(tensors, *parts, but=()):
+    """Matrices whose names have one of these parts."""
+    return {n: t[1] for n, t in tensors.items() if len(t[1]) == 2 and n.endswith('.weight') and any(p in n for p in parts) and not any(p in n for p in but)}
+
+
+LINEAR = ('_proj', 'mlp.gate.', 'block_sparse_moe', 'lm_head')
+
+
+# ---- families --------------------------------------------------------------------------------------------------------
+
+def test_llama():
+    """Rows of Q and K change places; all types; shards; embeddings; both forms of the base; run takes the folder itself."""
+    t = made()
+    path = folder('llama', t)
+    compare(path, Adapter(weights(t, *LINEAR)), 'all matrices')
+    compare(path, Adapter(weights(t, *LINEAR, 'embed_tokens'), embeddings=['embed_tokens']), 'embeddings')
+    compare(path, Adapter(weights(t, 'q_proj'), rank=1, alpha=0.5), 'rank 1')
+    a = Adapter(weights(t, *LINEAR), zero=['q_proj'])
+    compare(path, a, 'zeros')
+    check('blk.0.attn_q.weight.lora_b' in gguf_file.Gguf(temp('adapter.gguf')).tensors, 'B without effect is left out')
+    whole = read(temp('adapter.gguf'))
+    convert(a.save('adapter', shards=3), path)
+    check(read(temp('adapter.gguf')) == whole, 'shards give another file')
+    for kind, number in (('F32', F32), ('F16', F16), ('BF16', BF16)):
+        a = Adapter(weights(t, *LINEAR), kind=kind)
+        g = convert(a.save('adapter'), path)
+        check(all(x[1] == number for x in g.tensors.values()), 'types of ' + kind)
+        check(raw(g, 'blk.1.ffn_down.weight.lora_a') == a.tensors['base_model.model.model.layers.1.mlp.down_proj.lora_A.weight'][2], 'values of ' + kind)
+        compare(path, a, kind, 1e-10 if kind == 'F32' else 2e-6)
+        for to, its in (('f16', F16), ('F32', F32), ('bf16', BF16)):
+            check(all(x[1] == its for x in convert(temp('adapter'), path, '--type', to).tensors.values()), '--type ' + to)
+    meta = g.meta
+    for key, value in {'general.type': 'adapter', 'adapter.type': 'lora', 'adapter.lora.alpha': 8.0, 'general.architecture': 'llama'}.items():
+        check(meta.get(key) == value, '%s is %r' % (key, meta.get(key)))
+    check(g.tensors['blk.0.attn_k.weight.lora_a'][0] == [EMBD, 4] and g.tensors['blk.0.attn_k.weight.lora_b'][0] == [4, 32], 'shapes')
+
+
+def raw(g, name):
+    return base.raw_of(g, name)
+
+
+def test_scales():
+    """alpha, rank-stabilised alpha, patterns of ranks and of alphas."""
+    t = made()
+    path = folder('llama', t)
+    w = weights(t, *LINEAR)
+    compare(path, Adapter(w, alpha=3.7), 'alpha')
+    compare(path, Adapter(w, rslora=True), 'use_rslora')
+    compare(path, Adapter(w, ranks={'q_proj': 2, 'layers.1.mlp.down_proj': 7}), 'rank_pattern')
+    compare(path, Adapter(w, ranks={'q_proj': 2, '^model.layers.1.mlp.down_proj': 7}, alphas={'k_proj': 5, 'model.layers.0.mlp.up_proj': -1.5}), 'alpha_pattern')
+    compare(path, Adapter(w, ranks={'q_proj': 2}, alphas={'k_proj': 5}, rslora=True), 'patterns and use_rslora')
+    a = Adapter(w, alpha=0)
+    convert(a.save('adapter'), path)
+    got, want = cli.logits(path, IDS, '--exact', '--lora', temp('adapter.gguf')), cli.logits(path, IDS, '--exact')
+    check(got == want, 'alpha 0 has an effect')
+    check(convert(Adapter(w, alora_invocation_tokens=[5, 6, 7]).save('adapter'), path).meta['adapter.alora.invocation_tokens'] == [5, 6, 7], 'invocation')
+
+
+def test_experts():
+    """One pair for each expert; experts without; ranks that differ."""
+    t = made(experts=3)
+    path = folder('moe', t, config(architectures=['MixtralForCausalLM'], num_local_experts=3, num_experts_per_tok=2))
+    compare(path, Adapter(weights(t, *LINEAR)), 'all experts')
+    compare(path, Adapter(weights(t, 'experts.1.', 'q_proj', but=['1.w2'])), 'one expert')
+    compare(path, Adapter(weights(t, *LINEAR), ranks={'experts.1.w1': 7, 'experts.0.w2': 1}), 'ranks of experts')
+
+
+def test_gpt2():
+    """Weights stored as [inputs][outputs], Q, K and V in one."""
+    shapes = {'transformer.wte.weight': (260, 32), 'transformer.wpe.weight': (64, 32), 'transformer.ln_f.weight': (32,), 'transformer.ln_f.bias': (32,)}
+    for i in range(2):
+        p = 'transformer.h.%d.' % i
+        shapes.update({p + 'attn.c_attn.weight': (32, 96), p + 'attn.c_proj.weight': (32, 32), p + 'mlp.c_fc.weight': (32, 128), p + 'mlp.c_proj.weight': (128, 32)})
+        shapes.update({p + 'attn.c_attn.bias': (96,), p + 'attn.c_proj.bias': (32,), p + 'mlp.c_fc.bias': (128,), p + 'mlp.c_proj.bias': (32,)})
+        shapes.update({p + n + e: (32,) for n in ('ln_1', 'ln_2') for e in ('.weight', '.bias')})
+    t = {n: ('F32', s, pack('F32', base.values(n, math.prod(s)))) for n, s in shapes.items()}
+    path = folder('gpt2', t, {'architectures': ['GPT2LMHeadModel'], 'model_type': 'gpt2', 'n_embd': 32, 'n_head': 4, 'n_layer': 2, 'n_positions': 64, 'n_ctx': 64,
+                              'vocab_size': 260, 'layer_norm_epsilon': 1e-5, 'tie_word_embeddings': True, 'activation_function': 'gelu_new'})
+    w = weights(t, 'c_attn', 'c_proj', 'c_fc')
+    compare(path, Adapter(w, conv1d=['c_attn', 'c_proj', 'c_fc']), 'gpt2')
+    a = Adapter(w, conv1d=['c_attn', 'c_proj', 'c_fc'])
+    a.config['fan_in_fan_out'] = False # PEFT saves what the last module was
+    compare(path, a, 'gpt2 without fan_in_fan_out')
+
+
+# Folders that transformers saved, and what of them has adapters besides projections.
+FAMILIES = {'llama': (), 'qwen2': (), 'qwen3_moe': (), 'mixtral': (), 'phi3': (), 'gemma3_text': (), 'gemma2': (), 'qwen3_5': ('in_proj_a', 'in_proj_b'), 'falcon_h1': (), 'olmoe': (),
+            'granitemoeshared': (), 'mistral': (), 'smollm3': (), 'cohere2': (), 'deepseek_v3': (), 'jamba': (), 'lfm2': ('.w1', '.w2', '.w3'), 'nemotron': ()}
+
+
+def test_families():
+    """Models of many families, all of their projections."""
+    root = next((os.path.join(f, 'hf') for f in cli.FOLDERS if os.path.isdir(os.path.join(f, 'hf'))), None)
+    names = [n for n in FAMILIES if root and os.path.exists(os.path.join(root, n, 'hf', 'model.safetensors'))]
+    if not names:
+        raise cli.Skipped('needs INFER_TEST_DATA: hf')
+    for name in names:
+        path = os.path.join(root, name, 'hf')
+        t = load(path)
+        compare(path, Adapter(weights(t, *LINEAR, *FAMILIES[name], but=('kv_b_proj',))), name)
+    path = os.path.join(root, 'gemma3_text', 'hf')
+    t = load(path)
+    compare(path, Adapter(weights(t, 'embed_tokens')), 'no') if False else None
+
+
+def all_tests():
+    return cli.tests_in(globals())
+
+
+if __name__ == '__main__':
+    cli.main(all_tests, __doc__)
