@@ -116,14 +116,18 @@ def copy_with(path, name, tensors):
     return out
 
 
-def compare(path, adapter, what, limit=LIMIT, model=None):
-    """The adapter on the model against the merged folder; the model given as a folder and as a file."""
-    infer('convert', path, temp('base.gguf'), '--type', 'F32')
+def compare(path, adapter, what, limit=LIMIT, by_file=True):
+    """The adapter on the model against the merged folder. by_file: the base can be given as a file, too, with the same result."""
     file = temp('base.gguf')
-    convert(adapter.save('adapter'), file)
-    by_file = read(temp('adapter.gguf'))
-    convert(temp('adapter'), path)
-    check(read(temp('adapter.gguf')) == by_file, '%s: the adapter depends on the form of its base' % what)
+    infer('convert', path, file, '--type', 'F32')
+    convert(adapter.save('adapter'), path)
+    by_folder = read(temp('adapter.gguf'))
+    if by_file:
+        convert(temp('adapter'), file)
+        check(read(temp('adapter.gguf')) == by_folder, '%s: the adapter depends on the form of its base' % what)
+    else:
+        refused(temp('adapter'), file, "give the base's folder")
+        convert(temp('adapter'), path)
     infer('convert', copy_with(path, 'merged', adapter.merged(load(path))), temp('merged.gguf'), '--type', 'F32')
     options = ('--exact', '--kv', 'f32')
     plain, got, want = cli.logits(file, IDS, *options), cli.logits(file, IDS, *options, '--lora', temp('adapter.gguf')), cli.logits(temp('merged.gguf'), IDS, *options)
@@ -137,6 +141,15 @@ def weights(tensors, *parts, but=()):
 
 
 LINEAR = ('_proj', 'mlp.gate.', 'block_sparse_moe', 'lm_head')
+
+
+def refused(path, model, why, *options, status=1):
+    """One line that says why (words separated by |: any), and no file."""
+    out = temp('never.gguf')
+    done = infer('convert', path, out, *(('--base', model) if model else ()), *options, status=status)
+    check(any(w in done.err for w in why.split('|')), '%r does not say %r' % (done.err, why))
+    check(status == 2 or done.err.count('\n') == 1, done.err)
+    check(not os.path.exists(out) and not [f for f in os.listdir(cli.TEMP) if f.endswith('.part')], 'a file is left')
 
 
 # ---- families --------------------------------------------------------------------------------------------------------
@@ -216,9 +229,9 @@ def test_gpt2():
     compare(path, a, 'gpt2 without fan_in_fan_out')
 
 
-# Folders that transformers saved, and what of them has adapters besides projections.
-FAMILIES = {'llama': (), 'qwen2': (), 'qwen3_moe': (), 'mixtral': (), 'phi3': (), 'gemma3_text': (), 'gemma2': (), 'qwen3_5': ('in_proj_a', 'in_proj_b'), 'falcon_h1': (), 'olmoe': (),
-            'granitemoeshared': (), 'mistral': (), 'smollm3': (), 'cohere2': (), 'deepseek_v3': (), 'jamba': (), 'lfm2': ('.w1', '.w2', '.w3'), 'nemotron': ()}
+# Folders that transformers saved: what of them has adapters besides projections, and whether a GGUF file says enough to be the base.
+FAMILIES = {'llama': (), 'qwen2': (), 'qwen3_moe': (), 'qwen2_moe': ('shared_expert_gate',), 'mixtral': (), 'phi3': (), 'gemma3_text': (), 'cohere2': (), 'deepseek_v3': (), 'gpt_oss': (),
+            'qwen3_next': (), 'qwen3_5': (), 'mamba2': (), 'lfm2': ('.w1.', '.w2.', '.w3.'), 'glm4_moe': (), 'nemotron_h': (), 'falcon_h1': None, 'granitemoehybrid': None}
 
 
 def test_families():
@@ -230,10 +243,7 @@ def test_families():
     for name in names:
         path = os.path.join(root, name, 'hf')
         t = load(path)
-        compare(path, Adapter(weights(t, *LINEAR, *FAMILIES[name], but=('kv_b_proj',))), name)
-    path = os.path.join(root, 'gemma3_text', 'hf')
-    t = load(path)
-    compare(path, Adapter(weights(t, 'embed_tokens')), 'no') if False else None
+        compare(path, Adapter(weights(t, *LINEAR, *(FAMILIES[name] or ('_linear.', 'router.layer.')), but=('kv_b_proj',))), name, by_file=FAMILIES[name] is not None)
 
 
 def all_tests():

@@ -322,15 +322,22 @@ static int check_base(const pairs *p) {
                     p->l->base_path, (double)its->dims[1], (double)its->dims[0]) == CLI_DONE;
 }
 
-/* Marks modules whose W turns out to be stored as [inputs][outputs]. */
-static void find_turned(const pairs *p, int *turned) {
-    size_t i;
-    for (i = 0; i < p->n_parts; i++) {
-        const part *it = &p->parts[i];
-        lora_module *w = &p->l->modules[it->module];
-        if (it->v->zeros || w->embedding || w->turned || it->rows.axis != COLS) continue;
-        w->turned = *turned = 1;
-    }
+/* Modules whose W turn out to be stored as [inputs][outputs]: whatever is made of it has rows that are its columns. */
+static void find_turned(const lora *l, const pairs *all, int *turned) {
+    char *straight = cli_alloc(l->command, l->n_modules, 1);
+    size_t i, k;
+    int pass;
+    if (straight) memset(straight, 0, l->n_modules);
+    for (pass = 0; straight && pass < 2; pass++)
+        for (i = 0; i < l->to.n_tensors; i++)
+            for (k = 0; k < all[i].n_parts; k++) {
+                const part *it = &all[i].parts[k];
+                lora_module *w = &l->modules[it->module];
+                if (it->v->zeros || w->embedding || w->turned) continue;
+                if (it->rows.axis == ROWS) straight[it->module] = 1;
+                else if (pass && !straight[it->module]) w->turned = *turned = 1;
+            }
+    free(straight);
 }
 
 int lora_pairs(lora *l, int *turned) {
@@ -343,8 +350,8 @@ int lora_pairs(lora *l, int *turned) {
         all[i].l = l;
         all[i].t = &l->to.tensors[i];
         ok = find_parts(&all[i], &l->through->made[i]);
-        if (ok) find_turned(&all[i], turned);
     }
+    if (ok) find_turned(l, all, turned);
     for (i = 0; ok && !*turned && i < l->to.n_tensors; i++)
         ok = check_base(&all[i]) && set_rank(&all[i]) && (strcmp(all[i].t->name, "token_embd.weight") == 0 ? make_table(&all[i]) : make_matrix(&all[i]));
     for (i = 0; all && i < l->to.n_tensors; i++) free(all[i].parts);
