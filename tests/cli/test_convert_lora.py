@@ -79,6 +79,10 @@ class Adapter:
             out[name] = ('F32', tensors[name][1], struct.pack('<%df' % len(w), *w))
         return out
 
+    def with_value(self, name, value):
+        self.config[name] = value
+        return self
+
     def save(self, name, shards=1):
         path = temp(name)
         base.shutil.rmtree(path, ignore_errors=True)
@@ -148,7 +152,7 @@ def refused(path, model, why, *options, status=1):
     out = temp('never.gguf')
     done = infer('convert', path, out, *(('--base', model) if model else ()), *options, status=status)
     check(any(w in done.err for w in why.split('|')), '%r does not say %r' % (done.err, why))
-    check(status == 2 or done.err.count('\n') == 1, done.err)
+    check(status == 2 or sum(not line.startswith('warning: ') for line in done.err.splitlines()) == 1, done.err)
     check(not os.path.exists(out) and not [f for f in os.listdir(cli.TEMP) if f.endswith('.part')], 'a file is left')
 
 
@@ -244,6 +248,141 @@ def test_families():
         path = os.path.join(root, name, 'hf')
         t = load(path)
         compare(path, Adapter(weights(t, *LINEAR, *(FAMILIES[name] or ('_linear.', 'router.layer.')), but=('kv_b_proj',))), name, by_file=FAMILIES[name] is not None)
+
+
+# ---- the program -----------------------------------------------------------------------------------------------------
+
+def test_folder_as_adapter():
+    """--lora takes the folder; the base that the config names; hash and diff read it; nothing is written over."""
+    t = made()
+    path = folder('llama', t)
+    a = Adapter(weights(t, *LINEAR))
+    g = convert(a.save('adapter'), path)
+    infer('convert', path, temp('base.gguf'))
+    for model in (path, temp('base.gguf')):
+        got = cli.logits(model, IDS, '--exact', '--lora', temp('adapter') + '=0.5')
+        check(got == cli.logits(model, IDS, '--exact', '--lora', temp('adapter.gguf') + '=0.5'), 'the folder and its file give other logits')
+    check('model' in infer('logits', path, '--ids', cli.write_ids('in.ids', IDS), '--out', temp('x'), '--lora', path, status=1).err, 'a model as an adapter')
+    a.config['base_model_name_or_path'] = path
+    infer('convert', a.save('named'), temp('named.gguf'))
+    base.same_tensors(gguf_file.Gguf(temp('named.gguf')), g, 'the base that the config names')
+    infer('diff', temp('named'), temp('named.gguf'), status=1)
+    check(infer('hash', temp('named')).out, 'hash')
+    infer('convert', temp('named'), path + '/model.safetensors', status=2)
+    infer('convert', temp('named'), temp('named') + '/adapter_model.safetensors', status=2)
+    infer('convert', path, temp('never.gguf'), '--base', path, status=2)
+    for options in (('--type', 'Q8_0'), ('--type', 'attn=Q4_K'), ('--target-size', '1000'), ('--output-type', 'F16')):
+        refused(temp('adapter'), path, 'adapter', *options, status=2)
+    check({x['type'] for x in infer('convert', temp('named'), '--dry-run', '--json', '--type', 'F16').json()['tensors']} == {'F16'}, 'plan')
+
+
+def test_saved_embeddings():
+    """PEFT saves embeddings along that have an adapter: the base's own are left out, others refused."""
+    t = made()
+    path = folder('llama', t)
+    a = Adapter(weights(t, 'q_proj', 'embed_tokens'), embeddings=['embed_tokens'])
+    g = convert(a.save('adapter'), path, name='without.gguf')
+    name = 'base_model.model.model.embed_tokens.base_layer.weight'
+    a.tensors[name] = t['model.embed_tokens.weight']
+    base.same_tensors(convert(a.save('adapter'), path), g, 'embeddings saved along')
+    dtype, shape, bits = a.tensors[name]
+    a.tensors[name] = (dtype, shape, bits[:-4] + b'\0\0\0\0')
+    refused(a.save('adapter'), path, 'differs from the base')
+
+
+# ---- what it refuses -------------------------------------------------------------------------------------------------
+
+def test_other_mathematics():
+    """What the config asks for and an adapter file cannot say is refused by its name."""
+    t = made()
+    path = folder('llama', t)
+    w = weights(t, 'q_proj')
+    for name, value in (('use_dora', True), ('bias', 'all'), ('bias', 'lora_only'), ('lora_bias', True), ('layer_replication', [[0, 2]]), ('modules_to_save', ['lm_head']), ('use_qalora', True),
+                        ('init_lora_weights', 'pissa'), ('init_lora_weights', 'olora'), ('trainable_token_indices', [3]), ('peft_type', 'LOHA'), ('ensure_weight_tying', True), ('arrow_config', {'top_k': 1}),
+                        ('some_new_key', 'x'), ('some_new_key', 0.5), ('rank_pattern', {'.*q_proj': 4}), ('alpha_pattern', {'q|k': 4}), ('alora_invocation_tokens', [-1]), ('alora_invocation_tokens', 'x'),
+                        ('r', 0), ('r', 1 << 40), ('r', 'x'), ('r', None), ('r', -3), ('lora_alpha', 'x'), ('lora_alpha', 1e300), ('rank_pattern', {'q_proj': 0}), ('rank_pattern', [1]), ('alpha_pattern', {'k_proj': 'x'})):
+        refused(Adapter(w, **{name: value} if name not in ('r', 'lora_alpha') else {}).with_value(name, value).save('adapter'), path, name)
+    for name, value in (('some_new_key', None), ('some_new_key', False), ('some_new_key', []), ('init_lora_weights', 'gaussian'), ('layers_to_transform', [0]), ('exclude_modules', 'x')):
+        convert(Adapter(w, **{name: value}).save('adapter'), path)
+    for name in ('lora_magnitude_vector', 'lora_B.bias', 'lora_C.weight', 'weight', 'modules_to_save.weight'):
+        a = Adapter(w)
+        a.tensors['base_model.model.model.layers.0.self_attn.q_proj.' + name] = ('F32', (64,), pack('F32', [0] * 64))
+        refused(a.save('adapter'), path, 'q_proj.' + name)
+
+
+def test_other_models():
+    """Modules that the base does not have, other shapes, a tied head."""
+    t = made()
+    path = folder('llama', t)
+    for name, shape, why in (('model.layers.0.self_attn.extra.weight', (64, 64), 'extra'), ('model.layers.7.self_attn.q_proj.weight', (64, 64), 'layers.7'), ('model.norm.weight', (64, 1), 'norm'),
+                             ('model.layers.0.self_attn.q_proj.weight', (128, 64), 'attn_q'), ('model.layers.0.self_attn.q_proj.weight', (64, 32), 'attn_q'),
+                             ('model.layers.0.self_attn.q_proj.weight', (63, 64), 'q_proj'), ('model.layers.0.mlp.up_proj.weight', (64, 96), 'ffn_up'), ('lm_head.weight', (1, 1), 'output')):
+        refused(Adapter({name: shape}).save('adapter'), path, why)
+    del t['lm_head.weight']
+    path = folder('tied', t, config(tie_word_embeddings=True))
+    infer('convert', path, temp('base.gguf'))
+    for model in (path, temp('base.gguf')):
+        refused(Adapter({'lm_head.weight': (260, 64)}).save('adapter'), model, 'lm_head')
+    a = Adapter({'model.embed_tokens.weight': (260, 64)}, embeddings=['embed_tokens'])
+    convert(a.save('adapter'), path)
+    got, plain = (cli.logits(path, IDS, '--exact', *o) for o in (('--lora', temp('adapter.gguf')), ()))
+    check(got != plain, 'the adapter of the embeddings has no effect')
+    a = Adapter(weights(t, 'q_proj'))
+    a.tensors.update(Adapter({'model.vision_tower.blocks.0.attn.weight': (8, 8)}).tensors)
+    a.save('adapter')
+    check('2 tensors are left out' in infer('convert', temp('adapter'), temp('adapter.gguf'), '--base', path).err, 'what is left out is not said')
+    refused(Adapter({'model.vision_tower.blocks.0.attn.weight': (8, 8)}).save('adapter'), path, 'no adapter for a matrix')
+    refused(temp('adapter'), None, '--base')
+    refused(temp('adapter'), temp('adapter'), 'adapter')
+    refused(temp('adapter'), temp('nowhere'), 'nowhere')
+
+
+def test_damaged():
+    """Files cut anywhere, halves of pairs, ranks that differ: one line, nothing written."""
+    t = made()
+    path = folder('llama', t)
+    a = Adapter(weights(t, 'q_proj', 'down_proj'))
+    q = 'base_model.model.model.layers.0.self_attn.q_proj.'
+    for drop, why in (('lora_A.weight', 'no A'), ('lora_B.weight', 'no B')):
+        b = Adapter(weights(t, 'q_proj'))
+        del b.tensors[q + drop]
+        refused(b.save('adapter'), path, why)
+    for which, shape, why in (('A', (3, 64), 'ranks differ'), ('B', (64, 5), 'ranks differ'), ('A', (4, 64, 1), 'pairs of matrices'), ('A', (256,), 'pairs of matrices'), ('B', (0, 4), 'ranks differ'),
+                              ('A', (0, 64), 'ranks differ')):
+        b = Adapter(weights(t, 'q_proj'))
+        b.tensors[q + 'lora_%s.weight' % which] = ('F32', shape, pack('F32', [0.5] * math.prod(shape)))
+        refused(b.save('adapter'), path, why)
+    b = Adapter(weights(t, 'q_proj'))
+    for which in 'AB':
+        b.tensors[q + 'lora_%s.weight' % which] = ('F32', (7, 64) if which == 'A' else (64, 7), pack('F32', [0.5] * 448))
+    refused(b.save('adapter'), path, 'rank 7')
+    b = Adapter(weights(t, 'q_proj'))
+    b.tensors[q + 'lora_A.weight'] = ('I64', (4, 64), pack('I64', [1] * 256))
+    refused(b.save('adapter'), path, 'numbers')
+    refused(Adapter({}).save('adapter'), path, 'no adapter')
+    a.save('adapter')
+    whole = read(temp('adapter') + '/adapter_model.safetensors')
+    head = 8 + struct.unpack('<Q', whole[:8])[0]
+    for n in (0, 7, 8, head // 2, head, head + 99, len(whole) - 1):
+        write('adapter/adapter_model.safetensors', whole[:n])
+        refused(temp('adapter'), path, 'adapter_model.safetensors')
+    r = random.Random(2)
+    for _ in range(60):
+        text = bytearray(whole[8:head])
+        for _ in range(r.randrange(1, 4)):
+            text[r.randrange(len(text))] = r.randrange(256)
+        write('adapter/adapter_model.safetensors', struct.pack('<Q', len(text)) + bytes(text) + whole[head:])
+        done = cli.Result(subprocess.run([cli.INFER, 'convert', temp('adapter'), temp('cut.gguf'), '--base', path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60))
+        check(done.status in (0, 1) and (done.status == 0 or done.err.count('\n') == 1), 'status %d, %r' % (done.status, done.err))
+    os.remove(temp('adapter') + '/adapter_model.safetensors')
+    refused(temp('adapter'), path, 'there is no adapter_model.safetensors')
+    write('adapter/adapter_model.bin', 'PK')
+    refused(temp('adapter'), path, 'pickle')
+    for text in ('{', '[]', '7', '{}'):
+        write('adapter/adapter_config.json', text)
+        refused(temp('adapter'), path, 'adapter_config.json')
+    os.remove(temp('adapter') + '/adapter_config.json')
+    refused(temp('adapter'), None, 'config.json')
 
 
 def all_tests():

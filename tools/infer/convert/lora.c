@@ -117,6 +117,48 @@ static const char *module_of(const char *name) {
     return strncmp(name, AROUND, strlen(AROUND)) == 0 ? name + strlen(AROUND) : name;
 }
 
+static int is_float(const st_tensor *t) { return t->type == ST_F32 || t->type == ST_F16 || t->type == ST_BF16 || t->type == ST_F64; }
+
+/* PEFT saves embeddings along that have an adapter. */
+static const char SAVED[] = ".base_layer.weight";
+
+/* Values first .. first + n - 1 in float32. */
+static int values_of(st_files *st, const st_tensor *t, uint64_t first, size_t n, unsigned char *raw, float *x) {
+    infer_error err;
+    if (!st_read(st, t, first, raw, n)) return 0;
+    return infer_type_decode(t->type == ST_F32 ? TYPE_F32 : t->type == ST_F16 ? TYPE_F16 : TYPE_BF16, raw, n, x, &err) == INFER_OK || cli_fail(st->command, "%s", err.message) == CLI_DONE;
+}
+
+/* Is it the base's own? Where the base is a file, in whatever type, that is not looked at, and said. */
+static int check_saved(lora *l, const st_tensor *t) {
+    enum { N = 1 << 14 };
+    st_files *st = l->base.folder ? &l->base.folder->st : NULL;
+    const st_tensor *its;
+    unsigned char *raw;
+    float *x, *y;
+    char name[MAX_NAME + 32];
+    uint64_t at;
+    int same;
+    snprintf(name, sizeof name, "%.*s%s", (int)(strlen(module_of(t->name)) - strlen(SAVED)), module_of(t->name), WEIGHT);
+    if (st == NULL) {
+        fprintf(stderr, "warning: tensor %s is left out: it is taken to be the base's own\n", t->name);
+        return 1;
+    }
+    its = st_find(st, name);
+    same = its && its->n == t->n && is_float(t) && is_float(its) && t->type != ST_F64 && its->type != ST_F64;
+    raw = cli_alloc(l->command, N, 4);
+    x = cli_alloc(l->command, 2 * N, sizeof *x);
+    if (raw == NULL || x == NULL) same = 0;
+    for (at = 0; same && at < t->n; at += N) {
+        const size_t n = t->n - at < N ? (size_t)(t->n - at) : N;
+        y = x + N;
+        same = values_of(&l->out->st, t, at, n, raw, x) && values_of(st, its, at, n, raw, y) && memcmp(x, y, n * sizeof *x) == 0;
+    }
+    free(raw);
+    free(x);
+    return same || cli_fail(l->command, "tensor %s: it differs from the base's: whole weights beside an adapter are not supported", t->name) == CLI_DONE;
+}
+
 static int refuse_tensor(const lora *l, const char *name) {
     static const struct {
         const char *part, *why;
@@ -126,8 +168,6 @@ static int refuse_tensor(const lora *l, const char *name) {
         if (strstr(name, ROWS[i].part)) return cli_fail(l->command, "tensor %s: %s", name, ROWS[i].why) == CLI_DONE;
     return cli_fail(l->command, "tensor %s: it belongs to no pair lora_A, lora_B: whole weights beside an adapter are not supported", name) == CLI_DONE;
 }
-
-static int is_float(const st_tensor *t) { return t->type == ST_F32 || t->type == ST_F16 || t->type == ST_BF16 || t->type == ST_F64; }
 
 static int fill_module(const lora *l, lora_module *w) {
     const st_tensor *a = w->a, *b = w->b;
@@ -180,9 +220,10 @@ static int find_modules(lora *l) {
     if (l->modules == NULL) return 0;
     for (i = 0; i < st->n; i++) {
         st_tensor *t = &st->tensors[i];
+        if (strlen(t->name) > MAX_NAME) return cli_fail(l->command, "tensor %.60s...: the name is too long", t->name) == CLI_DONE;
+        if (cli_ends_with(t->name, SAVED)) continue; /* see check_saved */
         for (k = 0; k < N_ENDS && !cli_ends_with(t->name, ENDS[k]); k++) {}
         if (k == N_ENDS) return refuse_tensor(l, t->name);
-        if (strlen(t->name) > MAX_NAME) return cli_fail(l->command, "tensor %.60s...: the name is too long", t->name) == CLI_DONE;
         if (name_of_other_part(module_of(t->name))) left_out++;
         else if (k % 2 == 0 && !add_module(l, t, k)) return 0;
         else if (k % 2 && beside(l, t, k, k - 1) == NULL) return cli_fail(l->command, "tensor %s: there is no A beside it", t->name) == CLI_DONE;
@@ -286,11 +327,15 @@ static int write_keys(lora *l) {
 }
 
 static int fill(lora *l, const char *base) {
+    size_t i;
     int turned = 0;
     if (!cfg_file(l->command, l->folder, CONFIG, 1, &l->config) || !check_lora(l) || !st_open(&l->out->st, l->command, l->folder, STEM) || !find_modules(l)) return 0;
     l->alpha = alpha_of(l, infer_json_number(infer_json_get(l->config, "lora_alpha")), infer_json_number(infer_json_get(l->config, "r")));
     if (l->alpha == 0) l->alpha = 1; /* 0 would mean that nothing is divided by the rank; the modules' own factor is 0 */
-    if (!base_of(l, base) || !make_through(l) || !lora_base(l) || !go_through(l) || !lora_pairs(l, &turned)) return 0;
+    if (!base_of(l, base) || !make_through(l) || !lora_base(l)) return 0;
+    for (i = 0; i < l->out->st.n; i++)
+        if (cli_ends_with(l->out->st.tensors[i].name, SAVED) && !check_saved(l, &l->out->st.tensors[i])) return 0;
+    if (!go_through(l) || !lora_pairs(l, &turned)) return 0;
     if (turned && (!go_through(l) || !lora_pairs(l, &turned))) return 0;
     return write_keys(l) && make_done(l->out);
 }
