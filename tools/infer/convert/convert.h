@@ -206,9 +206,10 @@ int checkpoint_take_keys(checkpoint *c); /* what was written to c->keys becomes 
 /* A matrix W of the checkpoint that an adapter is for: W += alpha / rank * B A. */
 typedef struct lora_module {
     char *name;
-    st_tensor *a, *b; /* [rank][inputs], [outputs][rank]; in the adapter's own files */
-    uint64_t rank;
+    st_tensor *a, *b; /* [experts][rank][inputs], [outputs][rank][experts]; in the adapter's own files */
+    uint64_t rank, n_experts;
     double alpha;
+    int parameter; /* W is no module's weight, but a parameter that a module of experts has */
     int embedding; /* W is [inputs][outputs], and so it is: */
     int turned;    /* where a checkpoint stores matrices so */
 } lora_module;

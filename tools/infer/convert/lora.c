@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char CONFIG[] = "adapter_config.json", STEM[] = "adapter_model", WEIGHT[] = ".weight";
-enum { MAX_RANK = 1 << 20, MAX_NAME = 480 };
+enum { MAX_RANK = 1 << 20, MAX_EXPERTS = 1 << 12, MAX_NAME = 480 };
 
 static int bad(const lora *l, const char *name, const char *why) { return cli_fail(l->command, "%s/%s: %s %s", l->folder, CONFIG, name, why) == CLI_DONE; }
 
@@ -52,7 +52,16 @@ static int is_number(const infer_json *v) { return infer_json_kind(v) == INFER_J
 static int is_rank(const infer_json *v) { return infer_json_kind(v) == INFER_JSON_INT && infer_json_int(v) >= 1 && infer_json_int(v) <= MAX_RANK; }
 static int is_alpha(const infer_json *v) { return is_number(v) && fabs(infer_json_number(v)) <= 1e30; }
 
-/* Patterns are regular expressions; names with dots are, and are all that is understood. */
+/* Patterns are regular expressions. Understood are letters, digits, _, a dot for any character, \ before a character, * after one, ^ in front. */
+static int is_plain_pattern(const char *s) {
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+    for (s += *s == '^'; *s; s += s[1] == '*' ? 2 : 1) {
+        if (*s == '\\' && s[1] && strchr(".-_", s[1])) s++;
+        else if (strchr(PLAIN, *s) == NULL) return 0;
+    }
+    return 1;
+}
+
 static int check_pattern(const lora *l, const char *name, int (*fits)(const infer_json *v)) {
     const infer_json *list = infer_json_get(l->config, name);
     size_t i;
@@ -61,9 +70,7 @@ static int check_pattern(const lora *l, const char *name, int (*fits)(const infe
     for (i = 0; i < infer_json_count(list); i++) {
         size_t n;
         const char *key = infer_json_name(list, i, &n);
-        const int whole = key[0] == '^';
-        if (strlen(key) != n || key[whole + (int)strspn(key + whole, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")])
-            return bad(l, name, "with a regular expression is not supported, only names of modules");
+        if (strlen(key) != n || n > MAX_NAME || !is_plain_pattern(key)) return bad(l, name, "with this regular expression is not supported");
         if (!fits(infer_json_at(list, i))) return bad(l, name, "has a value that is not possible");
     }
     return 1;
@@ -80,16 +87,32 @@ static int check_lora(const lora *l) {
     return check_pattern(l, "rank_pattern", is_rank) && check_pattern(l, "alpha_pattern", is_alpha);
 }
 
-/* Does a pattern fit the module's name, or its end from a dot on? A dot of the pattern stands for any character, as it does in regular
- * expressions; one with ^ is for the whole name. */
+/* Is all of s what the pattern says? */
+static int is_pattern(const char *p, const char *s) {
+    const char *next;
+    int any, c;
+    if (*p == 0) return *s == 0;
+    any = *p == '.';
+    if (*p == '\\') p++;
+    c = *p;
+    next = p + 1;
+    if (*next == '*') {
+        for (; !is_pattern(next + 1, s); s++)
+            if (*s == 0 || (!any && *s != c)) return 0;
+        return 1;
+    }
+    return *s && (any || *s == c) && is_pattern(next, s + 1);
+}
+
+/* Does a pattern fit the module's name, or its end from a dot on? */
 static int fits(const char *pattern, const char *module) {
-    const int whole = pattern[0] == '^';
-    const size_t n = strlen(pattern + whole), all = strlen(module);
-    size_t i;
-    if (n > all || (n < all && (whole || module[all - n - 1] != '.'))) return 0;
-    for (i = 0; i < n; i++)
-        if (pattern[whole + i] != '.' && pattern[whole + i] != module[all - n + i]) return 0;
-    return 1;
+    const char *s = module;
+    if (*pattern == '^') return is_pattern(pattern + 1, module);
+    for (;;) {
+        if (is_pattern(pattern, s)) return 1;
+        s = strchr(s, '.');
+        if (s++ == NULL) return 0;
+    }
 }
 
 /* A number of a module: of the first pattern that fits, or of all. */
@@ -176,10 +199,59 @@ static int fill_module(const lora *l, lora_module *w) {
     if (a->dims[0] != b->dims[1] || a->n == 0 || b->n == 0)
         return cli_fail(l->command, "tensors %s (%.0f x %.0f) and %s (%.0f x %.0f) do not fit: their ranks differ", a->name, (double)a->dims[0], (double)a->dims[1], b->name, (double)b->dims[0],
                         (double)b->dims[1]) == CLI_DONE;
-    if ((double)a->dims[0] != asked) return cli_fail(l->command, "tensor %s has rank %.0f, %s says %.0f", a->name, (double)a->dims[0], CONFIG, asked) == CLI_DONE;
-    if (a->dims[1] > (uint64_t)1 << 31 || b->dims[0] > (uint64_t)1 << 28) return cli_fail(l->command, "tensor %s: this shape is not possible", a->name) == CLI_DONE;
-    w->rank = a->dims[0];
+    w->rank = (uint64_t)asked;
+    w->n_experts = w->parameter ? a->dims[0] / w->rank : 1;
+    if (a->dims[0] != w->rank * w->n_experts || w->n_experts > MAX_EXPERTS)
+        return cli_fail(l->command, "tensor %s has rank %.0f, %s says %.0f", a->name, (double)a->dims[0], CONFIG, asked) == CLI_DONE;
+    if (a->dims[1] > (uint64_t)1 << 24 || b->dims[0] > (uint64_t)1 << 24) return cli_fail(l->command, "tensor %s: this shape is not possible", a->name) == CLI_DONE;
     w->alpha = alpha_of(l, of_module(l, "alpha_pattern", "lora_alpha", w->name), asked);
+    return 1;
+}
+
+/* ---- parameters: what is no module of its own, as matrices of all experts are -------------------------- */
+
+static const char INNER[] = ".base_layer";
+
+static int ends_in(const char *s, const char *end, size_t n) {
+    const size_t all = strlen(s);
+    return n <= all && memcmp(s + all - n, end, n) == 0 && (n == all || s[all - n - 1] == '.');
+}
+
+/* The parameter of a module that target_parameters names ("mlp.experts.down_proj", or "down_proj" alone for any module of experts), NULL =
+ * none, or they are several. Two of a module are one around the other in the order in which the module has them. */
+static const char *parameter_of(const lora *l, const char *module, int inner) {
+    const infer_json *list = infer_json_get(l->config, "target_parameters");
+    const char *found[2] = {NULL, NULL};
+    size_t i, k, n = 0;
+    for (i = 0; i < infer_json_count(list); i++) {
+        const char *s = infer_json_string(infer_json_at(list, i), NULL), *dot = s ? strrchr(s, '.') : NULL, *name = dot ? dot + 1 : s;
+        if (s == NULL || (dot ? !ends_in(module, s, (size_t)(dot - s)) : !ends_in(module, "experts", 7))) continue;
+        for (k = 0; k < n && strcmp(found[k], name) != 0; k++) {}
+        if (k < n) continue;
+        if (n == 2) return NULL;
+        found[n++] = name;
+    }
+    if (n < 2) return inner ? NULL : found[0];
+    for (k = 0; k < 2; k++)
+        if (strcmp(found[k], "gate_up_proj") == 0 && strcmp(found[!k], "down_proj") == 0) return inner ? found[k] : found[!k];
+    return NULL;
+}
+
+/* The name of the module's matrix; of a parameter, its own. */
+static int name_module(const lora *l, lora_module *w, const char *module, size_t n) {
+    const size_t k = strlen(INNER);
+    const int inner = n > k && memcmp(module + n - k, INNER, k) == 0;
+    char name[MAX_NAME + 1];
+    const char *parameter;
+    if (inner) n -= k;
+    snprintf(name, sizeof name, "%.*s", (int)n, module);
+    parameter = parameter_of(l, name, inner);
+    if (parameter == NULL && inner) return cli_fail(l->command, "tensor %s: which of the module's parameters it is for cannot be told", w->a->name) == CLI_DONE;
+    w->parameter = parameter != NULL;
+    w->name = cli_alloc(l->command, n + sizeof WEIGHT + (parameter ? strlen(parameter) : 0), 1);
+    if (w->name == NULL) return 0;
+    if (parameter) sprintf(w->name, "%s.%s", name, parameter);
+    else strcpy(w->name, name);
     return 1;
 }
 
@@ -200,13 +272,10 @@ static int add_module(lora *l, st_tensor *t, size_t end) {
     w->b = beside(l, t, end, end + 1);
     w->embedding = end == EMBEDDING;
     if (w->b == NULL) return cli_fail(l->command, "tensor %s: there is no B beside it", t->name) == CLI_DONE;
-    w->name = cli_alloc(l->command, n + sizeof WEIGHT, 1);
-    if (w->name == NULL) return 0;
-    memcpy(w->name, module, n);
-    w->name[n] = 0;
+    if (!name_module(l, w, module, n)) return 0;
     l->n_modules++;
     if (!fill_module(l, w)) return 0;
-    memcpy(w->name + n, WEIGHT, sizeof WEIGHT);
+    if (!w->parameter) strcat(w->name, WEIGHT);
     return 1;
 }
 
@@ -260,10 +329,11 @@ static int go_through(lora *l) {
         memset(t, 0, sizeof *t);
         t->name = w->name;
         t->type = ST_F32;
-        t->n_dims = 2;
-        t->dims[turned] = w->b->dims[0];
-        t->dims[!turned] = w->a->dims[1];
-        t->n = t->dims[0] * t->dims[1];
+        t->n_dims = w->n_experts > 1 ? 3 : 2;
+        t->dims[0] = w->n_experts;
+        t->dims[t->n_dims - 2 + turned] = w->b->dims[0];
+        t->dims[t->n_dims - 1 - turned] = w->a->dims[1];
+        t->n = w->n_experts * w->b->dims[0] * w->a->dims[1];
     }
     if (!names_apply(l->through)) return 0;
     for (i = 0; i < l->n_modules; i++) st->tensors[i].used = 0;

@@ -210,8 +210,9 @@ static view *add_side(const pairs *p, made *m, const part *it, int cols, int by_
     const lora_module *w = &p->l->modules[it->module];
     const path *way = cols ? &it->cols : &it->rows;
     const int of_b = (way->axis == ROWS) != (w->embedding || w->turned);
-    const uint64_t step = of_b ? w->rank : 1, rank_step = of_b ? 1 : w->a->dims[1];
-    view *v = way->n < VIEW_LOOPS ? make_view(p->l->out, m, of_b ? w->b : w->a, it->first[way->axis] * step) : NULL;
+    const uint64_t step = of_b ? w->rank * w->n_experts : 1, rank_step = of_b ? w->n_experts : w->a->dims[1];
+    const uint64_t first = it->first[way->axis] * step + it->first[EXPERTS] * (of_b ? 1 : w->rank * w->a->dims[1]);
+    view *v = way->n < VIEW_LOOPS ? make_view(p->l->out, m, of_b ? w->b : w->a, first) : NULL;
     int i;
     if (way->n >= VIEW_LOOPS) refuse(p, "its values are in another order");
     if (by_rank) view_loop(v, w->rank, rank_step);
