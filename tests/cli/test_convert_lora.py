@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -57,8 +58,8 @@ class Adapter:
             module = name[:-len('.weight')]
             embedding, turned = module.endswith(tuple(embeddings)) if embeddings else False, module.endswith(tuple(conv1d)) if conv1d else False
             outs, ins = (shape[1], shape[0]) if embedding or turned else shape
-            its = next((r for p, r in (ranks or {}).items() if module.endswith(p.lstrip('^'))), rank)
-            scale = next((a for p, a in (alphas or {}).items() if module.endswith(p.lstrip('^'))), alpha) / (math.sqrt(its) if rslora else its)
+            its = next((r for p, r in (ranks or {}).items() if re.search('(^|[.])(%s)$' % p, module)), rank)
+            scale = next((a for p, a in (alphas or {}).items() if re.search('(^|[.])(%s)$' % p, module)), alpha) / (math.sqrt(its) if rslora else its)
             a, b = pack(kind, numbers(name + 'a', its * ins, 0.5)), pack(kind, numbers(name + 'b', outs * its, 0.0 if module.endswith(tuple(zero)) and zero else 0.25))
             ends = ('.lora_embedding_A', '.lora_embedding_B') if embedding else ('.lora_A.weight', '.lora_B.weight')
             self.tensors['base_model.model.' + module + ends[0]] = (kind, (its, ins), a)
@@ -215,6 +216,45 @@ def test_experts():
     compare(path, Adapter(weights(t, *LINEAR), ranks={'experts.1.w1': 7, 'experts.0.w2': 1}), 'ranks of experts')
 
 
+def test_expert_parameters():
+    """Matrices of all experts in one: target_parameters, as older and newer versions of PEFT order them."""
+    experts, ff, rank = 3, base.FF, {'gate_up_proj': 6, 'down_proj': 2}
+    cfg = config(architectures=['MixtralForCausalLM'], num_local_experts=experts, num_experts_per_tok=2)
+    t = {n: x for n, x in made(experts=experts).items() if '.experts.' not in n}
+    for i in range(2):
+        for which, (outs, ins) in (('gate_up_proj', (2 * ff, EMBD)), ('down_proj', (EMBD, ff))):
+            name = 'model.layers.%d.mlp.experts.%s' % (i, which)
+            t[name] = ('F32', (experts, outs, ins), pack('F32', base.values(name, experts * outs * ins)))
+    path = folder('parameters', t, cfg)
+    for version, targets in (('0.21.2', ['mlp.experts.gate_up_proj', 'mlp.experts.down_proj']), ('0.18.1', ['down_proj', 'gate_up_proj']), (None, ['model.layers.1.mlp.experts.down_proj'])):
+        old = version != '0.21.2'
+        a = Adapter(weights(t, 'q_proj'), ranks={'.*\\.gate_up_proj': 6, 'experts.d.*proj': 2}, alphas={'.*\\.gate_up_proj': 5}, target_parameters=targets, peft_version=version)
+        out = a.merged(t)
+        for i in range(2):
+            for which in rank:
+                name, r = 'model.layers.%d.mlp.experts.%s' % (i, which), rank[which]
+                if not any(name.endswith(target) for target in targets):
+                    continue
+                _, (_, outs, ins), _ = t[name]
+                first, second = (outs, ins) if old else (ins, outs) # the widths of A and B
+                x, y = numbers(name + 'a', experts * r * first, 0.5), numbers(name + 'b', second * r * experts, 0.25)
+                module = 'base_model.model.model.layers.%d.mlp.experts.%s' % (i, 'base_layer.' if which == 'gate_up_proj' else '')
+                a.tensors[module + 'lora_A.weight'] = ('F32', (experts * r, first), pack('F32', x))
+                a.tensors[module + 'lora_B.weight'] = ('F32', (second, r * experts), pack('F32', y))
+                w, scale = floats(t[name]), (5 if which == 'gate_up_proj' else 8) / r
+                for e in range(experts):
+                    for p in range(second):
+                        coefs = [scale * y[p * r * experts + k * experts + e] for k in range(r)]
+                        for q in range(first):
+                            at = (e * outs + (q if old else p)) * ins + (p if old else q)
+                            w[at] += sum(c * x[(e * r + k) * first + q] for k, c in enumerate(coefs))
+                out[name] = ('F32', t[name][1], struct.pack('<%df' % len(w), *w))
+        a.merged = lambda _: out
+        compare(path, a, 'parameters, PEFT %s' % version)
+    a.config['target_parameters'] = []
+    refused(a.save('adapter'), path, 'experts.lora_A.weight has rank 6')
+
+
 def test_gpt2():
     """Weights stored as [inputs][outputs], Q, K and V in one."""
     shapes = {'transformer.wte.weight': (260, 32), 'transformer.wpe.weight': (64, 32), 'transformer.ln_f.weight': (32,), 'transformer.ln_f.bias': (32,)}
@@ -299,7 +339,7 @@ def test_other_mathematics():
     w = weights(t, 'q_proj')
     for name, value in (('use_dora', True), ('bias', 'all'), ('bias', 'lora_only'), ('lora_bias', True), ('layer_replication', [[0, 2]]), ('modules_to_save', ['lm_head']), ('use_qalora', True),
                         ('init_lora_weights', 'pissa'), ('init_lora_weights', 'olora'), ('trainable_token_indices', [3]), ('peft_type', 'LOHA'), ('ensure_weight_tying', True), ('arrow_config', {'top_k': 1}),
-                        ('some_new_key', 'x'), ('some_new_key', 0.5), ('rank_pattern', {'.*q_proj': 4}), ('alpha_pattern', {'q|k': 4}), ('alora_invocation_tokens', [-1]), ('alora_invocation_tokens', 'x'),
+                        ('some_new_key', 'x'), ('some_new_key', 0.5), ('rank_pattern', {'(q|k)_proj': 4}), ('rank_pattern', {'.*.*.*.*q_proj': 4}), ('alpha_pattern', {'q|k': 4}), ('alora_invocation_tokens', [-1]), ('alora_invocation_tokens', 'x'),
                         ('r', 0), ('r', 1 << 40), ('r', 'x'), ('r', None), ('r', -3), ('lora_alpha', 'x'), ('lora_alpha', 1e300), ('rank_pattern', {'q_proj': 0}), ('rank_pattern', [1]), ('alpha_pattern', {'k_proj': 'x'})):
         refused(Adapter(w, **{name: value} if name not in ('r', 'lora_alpha') else {}).with_value(name, value).save('adapter'), path, name)
     for name, value in (('some_new_key', None), ('some_new_key', False), ('some_new_key', []), ('init_lora_weights', 'gaussian'), ('layers_to_transform', [0]), ('exclude_modules', 'x')):
@@ -332,6 +372,7 @@ def test_other_models():
     a.save('adapter')
     check('2 tensors are left out' in infer('convert', temp('adapter'), temp('adapter.gguf'), '--base', path).err, 'what is left out is not said')
     refused(Adapter({'model.vision_tower.blocks.0.attn.weight': (8, 8)}).save('adapter'), path, 'no adapter for a matrix')
+    Adapter(weights(t, 'q_proj')).save('adapter')
     refused(temp('adapter'), None, '--base')
     refused(temp('adapter'), temp('adapter'), 'adapter')
     refused(temp('adapter'), temp('nowhere'), 'nowhere')

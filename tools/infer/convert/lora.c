@@ -55,7 +55,9 @@ static int is_alpha(const infer_json *v) { return is_number(v) && fabs(infer_jso
 /* Patterns are regular expressions. Understood are letters, digits, _, a dot for any character, \ before a character, * after one, ^ in front. */
 static int is_plain_pattern(const char *s) {
     static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+    int stars = 0; /* few: each may be tried at every character */
     for (s += *s == '^'; *s; s += s[1] == '*' ? 2 : 1) {
+        if (s[1] == '*' && ++stars > 3) return 0;
         if (*s == '\\' && s[1] && strchr(".-_", s[1])) s++;
         else if (strchr(PLAIN, *s) == NULL) return 0;
     }
@@ -192,6 +194,12 @@ static int refuse_tensor(const lora *l, const char *name) {
     return cli_fail(l->command, "tensor %s: it belongs to no pair lora_A, lora_B: whole weights beside an adapter are not supported", name) == CLI_DONE;
 }
 
+/* PEFT before 0.19 (before 0.18 it does not say which it is) took the second dimension of any parameter with experts for the inputs. */
+static int is_old(const lora *l) {
+    const char *version = infer_json_string(infer_json_get(l->config, "peft_version"), NULL);
+    return version == NULL || (version[0] == '0' && version[1] == '.' && atoi(version + 2) < 19);
+}
+
 static int fill_module(const lora *l, lora_module *w) {
     const st_tensor *a = w->a, *b = w->b;
     const double asked = of_module(l, "rank_pattern", "r", w->name);
@@ -204,6 +212,7 @@ static int fill_module(const lora *l, lora_module *w) {
     if (a->dims[0] != w->rank * w->n_experts || w->n_experts > MAX_EXPERTS)
         return cli_fail(l->command, "tensor %s has rank %.0f, %s says %.0f", a->name, (double)a->dims[0], CONFIG, asked) == CLI_DONE;
     if (a->dims[1] > (uint64_t)1 << 24 || b->dims[0] > (uint64_t)1 << 24) return cli_fail(l->command, "tensor %s: this shape is not possible", a->name) == CLI_DONE;
+    if (w->n_experts > 1 && is_old(l)) w->embedding = 1;
     w->alpha = alpha_of(l, of_module(l, "alpha_pattern", "lora_alpha", w->name), asked);
     return 1;
 }
