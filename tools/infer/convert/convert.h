@@ -46,7 +46,7 @@ typedef struct made {
 typedef struct family family;
 typedef struct checkpoint {
     const char *command, *folder;
-    infer_json *config;
+    infer_json *config, *generation; /* config.json, generation_config.json (NULL = absent) */
     const infer_json *text; /* the part of the config that is the language model's; may be config itself */
     const family *family;
     const char *arch; /* the GGUF name */
@@ -177,6 +177,7 @@ enum {
 struct family {
     const char *classes; /* of config.json's "architectures", separated by | */
     const char *arch;
+    const char *act[2]; /* names of the activation in the config, and what it may be; NULL: hidden_act|hidden_activation, silu|swish */
     int (*fits)(checkpoint *c); /* of several rows with a class the first that fits; NULL = always */
     int flags;
     const key_row *keys;   /* or NULL */

@@ -256,12 +256,14 @@ static void print_plan(const job *j) {
 
 /* ---- the work --------------------------------------------------------------------------------- */
 
+static int changes(const job *j, size_t i) { return j->tensors[i].type != j->in.tensors[i].type; }
+
 static int convert_one(job *j, converting *c, size_t i) {
     float *w = NULL;
     uint64_t n_matrices = 1;
     int status;
-    if (j->tensors[i].type != j->in.tensors[i].type && !importance_read(&j->importance, &j->in.tensors[i], &w, &n_matrices)) return CLI_FAILED;
-    status = convert_tensor(c, &j->in.tensors[i], (int32_t)j->tensors[i].type, w, n_matrices, j->error ? &j->errors[i] : NULL);
+    if (changes(j, i) && !importance_read(&j->importance, &j->in.tensors[i], &w, &n_matrices)) return CLI_FAILED;
+    status = convert_tensor(c, &j->in.tensors[i], (int32_t)j->tensors[i].type, w, n_matrices, j->error && changes(j, i) ? &j->errors[i] : NULL);
     free(w);
     return status;
 }
@@ -314,7 +316,7 @@ static int write_model(job *j, converting *c, const char *path) {
         cli_progress_begin(&p.bar, "quantising");
         status = CLI_DONE;
         for (i = 0; i < j->in.n_tensors && status == CLI_DONE; i++) {
-            if (j->tensors[i].type != j->in.tensors[i].type) {
+            if (changes(j, i) || (j->checked && !has_blocks(j->tensors[i].type))) { /* the latter: values that are no numbers are found on the way */
                 status = convert_one(j, c, i);
                 gguf_pad(&o.out);
             } else status = out_copy(&o, &j->in, &j->in.tensors[i], &p);
@@ -333,7 +335,7 @@ static int measure_all(job *j, converting *c, const char *name) {
     c->progress = &p;
     cli_progress_begin(&p.bar, name);
     for (i = 0; i < j->in.n_tensors && status == CLI_DONE; i++)
-        if (j->tensors[i].type != j->in.tensors[i].type) status = convert_one(j, c, i);
+        if (changes(j, i)) status = convert_one(j, c, i);
     cli_progress_end(&p.bar);
     return status;
 }

@@ -32,6 +32,8 @@ static int keys_deepseek2(checkpoint *c) {
         key_int(c, "expert_group_count", 1);
         key_int(c, "expert_group_used_count", 1);
     }
+    if (cfg_says(cfg(c, "topk_method"), "group_limited_greedy") && c->family->flags & ROUTES_SIGMOID)
+        return cli_fail(c->command, "%s/config.json: topk_method group_limited_greedy is not supported with scores that are sigmoids", c->folder) == CLI_DONE;
     key_int(c, "attention.head_count_kv", 1);
     key_int(c, "attention.kv_lora_rank", rank);
     key_int(c, "attention.key_length", rank + rotated);
@@ -448,7 +450,7 @@ const family EXPERTS_FAMILIES[] = {
      .own_keys = keys_glm4moe},
     {.classes = "Dots1ForCausalLM", .arch = "dots1", .flags = ROUTES_SIGMOID, .keys = WEIGHTS_NORM, .own_keys = keys_experts},
     {.classes = "Ernie4_5_MoeForCausalLM", .arch = "ernie4_5-moe", .own_keys = keys_ernie_moe, .own_tensor = tensor_ernie_moe},
-    {.classes = "DbrxForCausalLM", .arch = "dbrx", .keys = DBRX, .names = DBRX_NAMES, .own_tensor = tensor_dbrx},
+    {.classes = "DbrxForCausalLM", .arch = "dbrx", .act = ACT_DBRX, .keys = DBRX, .names = DBRX_NAMES, .own_tensor = tensor_dbrx},
     {.classes = "Qwen3VLMoeForConditionalGeneration", .arch = "qwen3vlmoe", .keys = QWEN_MOE, .own_keys = keys_qwen3_vl_moe,
      .own_tensor = tensor_qwen3_vl_moe},
     {.classes = "PhimoeForCausalLM|PhiMoEForCausalLM", .arch = "phimoe", .own_keys = keys_phi3, .own_rest = rest_longrope},
