@@ -407,6 +407,22 @@ def test_references():
             cli.within(cli.logits(os.path.join(root, name, 'hf'), ids, '--exact', '--kv', 'f32', *encoder), want, 1e-6, name)
 
 
+def test_groups():
+    """DeepSeek-V2's groups of experts are chosen by their best one, DeepSeek-V3's by the best two."""
+    root = next((os.path.join(f, 'hf') for f in cli.FOLDERS if os.path.isdir(os.path.join(f, 'hf', 'deepseek_v2_lite'))), None)
+    if root is None:
+        raise cli.Skipped('needs INFER_TEST_DATA: hf')
+    for name, best, more in (('deepseek_v2_lite', 1, {'topk_method': 'group_limited_greedy', 'n_group': 4, 'topk_group': 2}), ('deepseek_v3', 2, {})):
+        path = temp(name)
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(os.path.join(root, name, 'hf'), path)
+        write(name + '/config.json', json.dumps(dict(json.loads(read(path + '/config.json')), **more)))
+        infer('convert', path, temp('groups.gguf'))
+        check('of 4 groups by the sum of their best %d' % best in infer('info', temp('groups.gguf')).out.decode(), name)
+    write('deepseek_v3/config.json', json.dumps(dict(json.loads(read(path + '/config.json')), topk_method='group_limited_greedy')))
+    refused(path, 'group_limited_greedy')
+
+
 def all_tests():
     return cli.tests_in(globals())
 

@@ -339,7 +339,7 @@ def test_other_mathematics():
     w = weights(t, 'q_proj')
     for name, value in (('use_dora', True), ('bias', 'all'), ('bias', 'lora_only'), ('lora_bias', True), ('layer_replication', [[0, 2]]), ('modules_to_save', ['lm_head']), ('use_qalora', True),
                         ('init_lora_weights', 'pissa'), ('init_lora_weights', 'olora'), ('trainable_token_indices', [3]), ('peft_type', 'LOHA'), ('ensure_weight_tying', True), ('arrow_config', {'top_k': 1}),
-                        ('some_new_key', 'x'), ('some_new_key', 0.5), ('rank_pattern', {'(q|k)_proj': 4}), ('rank_pattern', {'.*.*.*.*q_proj': 4}), ('alpha_pattern', {'q|k': 4}), ('alora_invocation_tokens', [-1]), ('alora_invocation_tokens', 'x'),
+                        ('some_new_key', 'x'), ('use_rslora', 1), ('some_new_key', 0.5), ('rank_pattern', {'(q|k)_proj': 4}), ('rank_pattern', {'.*.*.*.*q_proj': 4}), ('alpha_pattern', {'q|k': 4}), ('alora_invocation_tokens', [-1]), ('alora_invocation_tokens', 'x'),
                         ('r', 0), ('r', 1 << 40), ('r', 'x'), ('r', None), ('r', -3), ('lora_alpha', 'x'), ('lora_alpha', 1e300), ('rank_pattern', {'q_proj': 0}), ('rank_pattern', [1]), ('alpha_pattern', {'k_proj': 'x'})):
         refused(Adapter(w, **{name: value} if name not in ('r', 'lora_alpha') else {}).with_value(name, value).save('adapter'), path, name)
     for name, value in (('some_new_key', None), ('some_new_key', False), ('some_new_key', []), ('init_lora_weights', 'gaussian'), ('layers_to_transform', [0]), ('exclude_modules', 'x')):

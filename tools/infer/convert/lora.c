@@ -86,6 +86,7 @@ static int check_lora(const lora *l) {
         if (!check_member(l, infer_json_name(l->config, i, NULL), infer_json_at(l->config, i))) return 0;
     if (!is_rank(infer_json_get(l->config, "r"))) return bad(l, "r", "is missing, or no rank that is possible");
     if (!is_alpha(infer_json_get(l->config, "lora_alpha"))) return bad(l, "lora_alpha", "is missing, or no number that is possible");
+    if (!is_nothing(infer_json_get(l->config, "use_rslora")) && infer_json_kind(infer_json_get(l->config, "use_rslora")) != INFER_JSON_TRUE) return bad(l, "use_rslora", "is neither true nor false");
     return check_pattern(l, "rank_pattern", is_rank) && check_pattern(l, "alpha_pattern", is_alpha);
 }
 
@@ -160,10 +161,10 @@ static int check_saved(lora *l, const st_tensor *t) {
     st_files *st = l->base.folder ? &l->base.folder->st : NULL;
     const st_tensor *its;
     unsigned char *raw;
-    float *x, *y;
+    float *x;
     char name[MAX_NAME + 32];
     uint64_t at;
-    int same;
+    int same, ok;
     snprintf(name, sizeof name, "%.*s%s", (int)(strlen(module_of(t->name)) - strlen(SAVED)), module_of(t->name), WEIGHT);
     if (st == NULL) {
         fprintf(stderr, "warning: tensor %s is left out: it is taken to be the base's own\n", t->name);
@@ -173,15 +174,15 @@ static int check_saved(lora *l, const st_tensor *t) {
     same = its && its->n == t->n && is_float(t) && is_float(its) && t->type != ST_F64 && its->type != ST_F64;
     raw = cli_alloc(l->command, N, 4);
     x = cli_alloc(l->command, 2 * N, sizeof *x);
-    if (raw == NULL || x == NULL) same = 0;
-    for (at = 0; same && at < t->n; at += N) {
+    ok = raw && x;
+    for (at = 0; ok && same && at < t->n; at += N) {
         const size_t n = t->n - at < N ? (size_t)(t->n - at) : N;
-        y = x + N;
-        same = values_of(&l->out->st, t, at, n, raw, x) && values_of(st, its, at, n, raw, y) && memcmp(x, y, n * sizeof *x) == 0;
+        ok = values_of(&l->out->st, t, at, n, raw, x) && values_of(st, its, at, n, raw, x + N);
+        same = ok && memcmp(x, x + N, n * sizeof *x) == 0;
     }
     free(raw);
     free(x);
-    return same || cli_fail(l->command, "tensor %s: it differs from the base's: whole weights beside an adapter are not supported", t->name) == CLI_DONE;
+    return ok && (same || cli_fail(l->command, "tensor %s: it differs from the base's: whole weights beside an adapter are not supported", t->name) == CLI_DONE);
 }
 
 static int refuse_tensor(const lora *l, const char *name) {
