@@ -83,6 +83,28 @@ static void test_json_memory(void) {
     CHECK(check_live == 0);
 }
 
+/* Memory is bounded by the text's length, but a vocabulary without spaces fits. */
+static void test_json_bound(void) {
+    enum { TOKENS = 500000, ONES = 3000000 };
+    char *text = (char *)malloc(16 * (size_t)TOKENS + 16);
+    infer_json *v = NULL;
+    infer_error err;
+    size_t n = 0, i;
+    CHECK(text != NULL);
+    if (text == NULL) return;
+    text[n++] = '{';
+    for (i = 0; i < TOKENS; i++) n += (size_t)snprintf(text + n, 16, "\"%x\":1,", (unsigned)i);
+    text[n - 1] = '}';
+    CHECK(infer_json_parse(&v, text, n, NULL, NULL) == INFER_OK && infer_json_count(v) == TOKENS);
+    infer_json_free(v);
+    text[0] = '[';
+    for (i = 0; i < ONES; i++) memcpy(text + 1 + 2 * i, "1,", 2);
+    text[2 * (size_t)ONES] = ']';
+    CHECK(infer_json_parse(&v, text, 2 * (size_t)ONES + 1, NULL, &err) == INFER_ERR_MEMORY && v == NULL);
+    CHECK_HAS(err.message, "more memory");
+    free(text);
+}
+
 static void test_json_numbers(void) {
     static const struct { const char *in, *out; } cases[] = {
         { "0.1", "0.1" }, { "1e23", "1e+23" }, { "9007199254740993", "9007199254740992.0" }, { "2.4703282292062328e-324", "5e-324" },
@@ -149,5 +171,6 @@ static void suite_json(void) {
     RUN(test_json_values);
     RUN(test_json_refused);
     RUN(test_json_memory);
+    RUN(test_json_bound);
     RUN(test_json_numbers);
 }

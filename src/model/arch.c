@@ -66,6 +66,7 @@ static void infer__fix_mistral4(infer__hparams *hp) { hp->rope_log_mul /= 0.1f; 
 static void infer__fix_deepseek2(infer__hparams *hp) {
     infer__fix_mistral4(hp);
     if (hp->rope_log_mul != 0 && hp->yarn_attn == 0) hp->yarn_attn = 1;
+    if (hp->router.n_group > 1 && hp->router.score == INFER__SCORE_SOFTMAX) hp->router.group_best = 1; /* DeepSeek-V2 */
 }
 
 /* Latent attention in place of the usual. */

@@ -58,7 +58,7 @@ enum {
     INFER__JSON_INDENT = 64,
     INFER__JSON_VALUE = 128,      /* bytes that reading a value takes at most, besides its text */
     INFER__JSON_USUAL = 64 << 20, /* bytes of memory for any text, beside INFER__JSON_TIMES those of the text */
-    INFER__JSON_TIMES = 10,
+    INFER__JSON_TIMES = 40,       /* a vocabulary of short tokens without spaces has a value in each 3 bytes */
     INFER__JSON_OUT = 256 << 20
 }; /* the last: bytes of infer_json_write */
 /* Parse text[0..n) into an arena; lives as long as that. On failure what was put there stays there. */

@@ -311,10 +311,13 @@ def test_bad_folders():
     t['model.norm.weight'] = ('I64', (EMBD,), pack('I64', [1] * EMBD))
     refused(folder('bad', t), 'norm.weight')
     t['model.norm.weight'] = ('F32', (EMBD,), pack('F32', [math.nan] * EMBD))
-    infer('convert', folder('bad', t), temp('nan.gguf')) # a norm is not looked at
-    t = dict(good)
-    t['model.layers.0.mlp.up_proj.weight'] = ('F32', (FF, EMBD), pack('F32', [math.nan] * (FF * EMBD)))
-    refused(folder('bad', t), 'not a number', '--type', 'Q8_0')
+    refused(folder('bad', t), 'output_norm.weight: row 0: value 0 is not a number')
+    for kind in ('F32', 'F16', 'BF16'):
+        t = made(kind)
+        name = 'model.layers.0.mlp.up_proj.weight'
+        t[name] = (kind, (FF, EMBD), t[name][2][:-4] + pack('F32', [math.inf]) if kind == 'F32' else t[name][2][:-2] + struct.pack('<H', 0x7c00 if kind == 'F16' else 0x7f80))
+        for options in ((), ('--type', 'Q8_0')):
+            refused(folder('bad', t), 'ffn_up.weight: row 95: value 63 is not a number', *options)
     path = folder('bad', good)
     refused_over = infer('convert', path, path + '/model.safetensors', status=2)
     check('input' in refused_over.err and read(path + '/model.safetensors') == safetensors(good), 'the input was written over')
@@ -326,6 +329,9 @@ def test_other_mathematics():
     for name, value in (('hidden_act', 'gelu'), ('partial_rotary_factor', 0.5), ('layer_types', ['full_attention', 'sliding_attention']),
                         ('rope_scaling', {'rope_type': 'longrope', 'long_factor': [1.0], 'short_factor': [1.0]}), ('rope_scaling', {'rope_type': 'yarn', 'factor': 2.0, 'truncate': False})):
         refused(folder('bad', good, config(**{name: value})), '%s|longrope|truncate' % name)
+    folder('good', good)
+    write('good/generation_config.json', '[]')
+    refused(temp('good'), 'generation_config.json')
     llama3 = {'rope_type': 'llama3', 'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor': 4.0, 'original_max_position_embeddings': 64}
     infer('convert', folder('good', good, config(rope_scaling=llama3)), temp('llama3.gguf'))
     qwen = {'architectures': ['Qwen2ForCausalLM'], 'model_type': 'qwen2'}
@@ -399,6 +405,22 @@ def test_references():
             ids, want = reference.read_rows(file)
             encoder = ('--encoder-ids', file[:-len('logits')] + 'enc') if os.path.exists(file[:-len('logits')] + 'enc') else ()
             cli.within(cli.logits(os.path.join(root, name, 'hf'), ids, '--exact', '--kv', 'f32', *encoder), want, 1e-6, name)
+
+
+def test_groups():
+    """DeepSeek-V2's groups of experts are chosen by their best one, DeepSeek-V3's by the best two."""
+    root = next((os.path.join(f, 'hf') for f in cli.FOLDERS if os.path.isdir(os.path.join(f, 'hf', 'deepseek_v2_lite'))), None)
+    if root is None:
+        raise cli.Skipped('needs INFER_TEST_DATA: hf')
+    for name, best, more in (('deepseek_v2_lite', 1, {'topk_method': 'group_limited_greedy', 'n_group': 4, 'topk_group': 2}), ('deepseek_v3', 2, {})):
+        path = temp(name)
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(os.path.join(root, name, 'hf'), path)
+        write(name + '/config.json', json.dumps(dict(json.loads(read(path + '/config.json')), **more)))
+        infer('convert', path, temp('groups.gguf'))
+        check('of 4 groups by the sum of their best %d' % best in infer('info', temp('groups.gguf')).out.decode(), name)
+    write('deepseek_v3/config.json', json.dumps(dict(json.loads(read(path + '/config.json')), topk_method='group_limited_greedy')))
+    refused(path, 'group_limited_greedy')
 
 
 def all_tests():

@@ -35,10 +35,24 @@ static void parse_use(char *text, int control, infer_adapter_use *use) {
     *at = 0;
 }
 
-static int open_one(const char *command, infer_model *model, const char *value, int control, int allow_unknown) {
+/* base: the model's path, for a folder. 0 after saying why not. */
+static int open_adapter(const char *command, infer_model *model, const char *base, const char *path, int allow_unknown, infer_adapter **out) {
+    infer_error err;
+    infer_result result;
+    unsigned char *file;
+    size_t n;
+    if (platform_path_kind(path) != PLATFORM_FOLDER) result = infer_adapter_open(out, model, path, allow_unknown, &err);
+    else {
+        if (!cli_folder_adapter(command, path, base, &file, &n)) return 0;
+        result = infer_adapter_open_memory(out, model, file, n, allow_unknown, &err);
+        free(file);
+    }
+    return result == INFER_OK || cli_fail(command, "%s: %s", path, err.message) == CLI_DONE;
+}
+
+static int open_one(const char *command, infer_model *model, const char *base, const char *value, int control, int allow_unknown) {
     infer_adapter_use *use = &uses[n_uses];
     infer_adapter_info info;
-    infer_error err;
     size_t n = strlen(value) + 1;
     char *path;
     int ok;
@@ -48,9 +62,8 @@ static int open_one(const char *command, infer_model *model, const char *value, 
     memcpy(path, value, n);
     memset(use, 0, sizeof *use);
     parse_use(path, control, use);
-    ok = infer_adapter_open(&use->adapter, model, path, allow_unknown, &err) == INFER_OK;
-    if (!ok) cli_fail(command, "%s: %s", path, err.message);
-    else {
+    ok = open_adapter(command, model, base, path, allow_unknown, &use->adapter);
+    if (ok) {
         n_uses++;
         infer_adapter_get_info(use->adapter, &info);
         ok = info.control == control;
@@ -60,20 +73,20 @@ static int open_one(const char *command, infer_model *model, const char *value, 
     return ok;
 }
 
-int cli_adapters_open(const char *command, infer_model *model, const cli_common *common) {
+int cli_adapters_open(const char *command, infer_model *model, const char *path, const cli_common *common) {
     infer_error err;
     int i;
     if (common->merge && common->loras.n == 0)
         return cli_fail(command, "--merge needs --lora") == CLI_DONE;
     for (i = 0; i < common->loras.n; i++)
-        if (!open_one(command, model, common->loras.items[i], 0, common->allow_unknown)) return 0;
+        if (!open_one(command, model, path, common->loras.items[i], 0, common->allow_unknown)) return 0;
     if (common->merge) {
         if (infer_model_merge(model, uses, n_uses, NULL, &err) != INFER_OK)
             return cli_fail(command, "--merge: %s", err.message) == CLI_DONE;
         n_merged = n_uses;
     }
     for (i = 0; i < common->controls.n; i++)
-        if (!open_one(command, model, common->controls.items[i], 1, common->allow_unknown)) return 0;
+        if (!open_one(command, model, path, common->controls.items[i], 1, common->allow_unknown)) return 0;
     return 1;
 }
 

@@ -295,12 +295,14 @@ int cli_embed_context(const char *command, infer_model *model, const cli_common 
 
 /* Opens a Hugging Face folder as a model, converted as it is read. An error whose message is empty has been said already. */
 infer_result cli_folder_open(const char *command, const char *path, const infer_model_params *params, infer_model **out, infer_error *err);
+/* An adapter's folder as the GGUF file that `infer convert` makes of it, to be freed. base: the path of the model. 0 after saying why not. */
+int cli_folder_adapter(const char *command, const char *path, const char *base, unsigned char **out, size_t *n);
 void cli_folder_close(infer_model *model); /* closes any model, and the folder that it was opened from */
 
 /* ---- adapters.c ----------------------------------------------------------------------------- */
 
 /* Opens what --lora and --control name; cli_open does it. Says why and returns 0 on failure. */
-int cli_adapters_open(const char *command, infer_model *model, const cli_common *common);
+int cli_adapters_open(const char *command, infer_model *model, const char *path, const cli_common *common);
 /* The context's sessions use them from now on. */
 int cli_adapters_use(const char *command, infer_context *context);
 /* The prefix that they require before a text (of the first that has one), NULL = none. Valid until they are closed. */

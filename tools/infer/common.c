@@ -128,7 +128,7 @@ infer_model *cli_open(const char *command, const char *path, const cli_common *c
         else cli_fail(command, "%s: %s", path, err.message);
         return NULL;
     }
-    if (!cli_adapters_open(command, model, common)) {
+    if (!cli_adapters_open(command, model, path, common)) {
         cli_model_close(model);
         return NULL;
     }

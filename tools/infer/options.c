@@ -46,7 +46,7 @@ static const shared_row ROWS[] = {
     {TAKES_CONTEXT, "--kv", OPT_CHOICE, AT(kv), KV, "type of the KV cache (default: f16)", 0, 0},
     {TAKES_CONTEXT, "-ctk,--cache-type-k", OPT_CHOICE, AT(kv_keys), KV, NULL, 0, 0},
     {TAKES_CONTEXT, "-ctv,--cache-type-v", OPT_CHOICE, AT(kv_values), KV, NULL, 0, 0},
-    {TAKES_ADAPTERS, "--lora", OPT_LIST, AT(loras), "FILE[=SCALE]", "apply this LoRA adapter; may be repeated", 0, 0},
+    {TAKES_ADAPTERS, "--lora", OPT_LIST, AT(loras), "FILE[=SCALE]", "apply this LoRA adapter (GGUF, or a folder of PEFT's); may be repeated", 0, 0},
     {TAKES_ADAPTERS, "--merge", OPT_FLAG, AT(merge), NULL,
      "merge --lora into the weights: takes memory, but no time per token (CPU)", 0, 0},
     {TAKES_ADAPTERS, "--control|--control-vector", OPT_LIST, AT(controls), "FILE[=SCALE][,FIRST-LAST]",

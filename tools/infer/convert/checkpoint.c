@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The metadata as it was written, to keys: of those with one name the last counts, and one without a type takes the name away. */
-static int take_keys(checkpoint *c) {
+int checkpoint_take_keys(checkpoint *c) {
     file_model *m = c->m;
     const unsigned char *p = c->keys.meta, *end = p + c->keys.meta_n;
     if (c->keys.failed) return cli_fail(c->command, "out of memory") == CLI_DONE;
@@ -49,8 +49,7 @@ static int take_keys(checkpoint *c) {
     return 1;
 }
 
-/* What the other files ask the config for. */
-static void sizes(checkpoint *c) {
+void checkpoint_sizes(checkpoint *c) {
     static const char *const PARTS[] = {"text_config", "llm_config", "language_config", "thinker_config.text_config"};
     size_t i;
     c->text = c->config;
@@ -73,25 +72,21 @@ static int check_sizes(const checkpoint *c) {
 }
 
 /* Sampling that the model's makers recommend, in the keys that llama.cpp gives it. */
-static int sampling(checkpoint *c) {
+static void sampling(checkpoint *c) {
     static const struct {
         const char *from, *key;
         int whole;
     } ROWS[] = {{"top_k", "top_k", 1}, {"top_p", "top_p", 0}, {"min_p", "min_p", 0}, {"temperature", "temp", 0}, {"repetition_penalty", "penalty_repeat", 0}};
-    infer_json *file;
     char key[64];
     size_t i;
-    if (!cfg_file(c->command, c->folder, "generation_config.json", 0, &file)) return 0;
     for (i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
-        const infer_json *v = infer_json_get(file, ROWS[i].from);
+        const infer_json *v = infer_json_get(c->generation, ROWS[i].from);
         const int32_t kind = infer_json_kind(v);
         if (kind != INFER_JSON_INT && kind != INFER_JSON_FLOAT) continue;
         snprintf(key, sizeof key, "general.sampling.%s", ROWS[i].key);
         if (ROWS[i].whole && infer_json_int(v) >= 0) gguf_i32(&c->keys, key, (int32_t)infer_json_int(v));
         else if (!ROWS[i].whole) gguf_f32(&c->keys, key, infer_json_number(v));
     }
-    infer_json_free(file);
-    return 1;
 }
 
 /* Layers after the others, in their numbering, that predict further tokens. */
@@ -109,8 +104,9 @@ static uint64_t count_next(const checkpoint *c) {
 static int fill(checkpoint *c) {
     const file_tensor *embeddings;
     uint64_t rows;
-    if (!cfg_file(c->command, c->folder, "config.json", 1, &c->config)) return 0;
-    sizes(c);
+    if (!cfg_file(c->command, c->folder, "config.json", 1, &c->config) || !cfg_file(c->command, c->folder, "generation_config.json", 0, &c->generation)) return 0;
+    if (c->generation && infer_json_kind(c->generation) != INFER_JSON_OBJECT) return cli_fail(c->command, "%s/generation_config.json: not a JSON object", c->folder) == CLI_DONE;
+    checkpoint_sizes(c);
     c->family = family_of(c);
     if (c->family == NULL || !check_sizes(c)) return 0;
     c->arch = c->family->arch;
@@ -119,12 +115,13 @@ static int fill(checkpoint *c) {
     gguf_string(&c->keys, "general.architecture", c->arch);
     gguf_string(&c->keys, "general.type", "model");
     gguf_string(&c->keys, "general.name", cli_base_name(c->folder));
-    if (!sampling(c) || !keys_common(c) || !keys_rows(c, c->family->keys) || (c->family->own_keys && !c->family->own_keys(c)) || !names_apply(c) || !make_done(c)) return 0;
+    sampling(c);
+    if (!keys_common(c) || !keys_rows(c, c->family->keys) || (c->family->own_keys && !c->family->own_keys(c)) || !names_apply(c) || !make_done(c)) return 0;
     if (c->left_out) fprintf(stderr, "warning: %s: %lu tensors are left out: those of images, sound, and layers that predict further tokens\n", c->folder, (unsigned long)c->left_out);
     embeddings = file_find_tensor(c->m, "token_embd.weight");
     rows = embeddings ? embeddings->dims[1] : c->n_vocab;
     if (rows == 0) return cli_fail(c->command, "%s: there are no embeddings of tokens", c->folder) == CLI_DONE;
-    return hf_tokenizer(c->command, c->folder, c->config, rows, c->pre, &c->keys) && take_keys(c) && check_made(c);
+    return hf_tokenizer(c->command, c->folder, c->config, c->generation, rows, c->pre, &c->keys) && checkpoint_take_keys(c) && check_made(c);
 }
 
 int checkpoint_open(file_model *m, const char *command, const char *folder, int natural, const char *pre) {
@@ -157,6 +154,8 @@ void checkpoint_close(checkpoint *c) {
     gguf_free(&c->keys);
     st_close(&c->st);
     infer_json_free(c->config);
+    infer_json_free(c->generation);
+    lora_close(c->lora);
     free(c);
 }
 
@@ -164,5 +163,5 @@ int checkpoint_is_file(const checkpoint *c, const char *path) {
     int i;
     for (i = 0; i < c->st.n_paths; i++)
         if (platform_same_file(c->st.paths[i], path)) return 1;
-    return 0;
+    return c->lora && file_is_part(&c->lora->base, path);
 }

@@ -10,21 +10,8 @@
 static const struct {
     const char *archs, *names, *fine;
 } ROWS[] = {
-    /* activations: an architecture has one */
-    {"arcee|jais2|nemotron", "hidden_act", "relu2"},
-    {"nemotron_h|nemotron_h_moe", "mlp_hidden_act", "relu2"},
+    /* activations; that of the feed-forward network is the family's */
     {"nemotron_h|nemotron_h_moe", "mamba_hidden_act", "silu|swish"},
-    {"gemma2|gemma3|gemma3n|gemma4|gemma-embedding", "hidden_activation", "gelu_pytorch_tanh|gelu_new"},
-    {"gemma", "hidden_activation|hidden_act", "gelu_pytorch_tanh|gelu_new|gelu"}, /* it says gelu, and means the tanh form */
-    {"gpt2|starcoder|starcoder2|phi2|gptneox", "hidden_act|activation_function", "gelu_new|gelu_pytorch_tanh|gelu_fast|gelu"}, /* docs/architectures.md */
-    {"falcon", "activation|hidden_act", "gelu"},
-    {"bert|jina-bert-v3|nomic-bert-moe", "hidden_act|activation|activation_function", "gelu"},
-    {"nomic-bert", "hidden_act|activation_function", "silu|swiglu"},
-    {"t5|t5encoder", "feed_forward_proj", "relu|gated-gelu"},
-    {"dbrx", "ffn_config.ffn_act_fn.name", "silu"},
-    {"apertus", "hidden_act", "xielu"},
-    {"!arcee|jais2|nemotron|nemotron_h|nemotron_h_moe|gemma|gemma2|gemma3|gemma3n|gemma4|gemma-embedding|gpt2|starcoder|starcoder2|phi2|gptneox|falcon|"
-     "bert|jina-bert-v3|nomic-bert|nomic-bert-moe|t5|t5encoder|dbrx|apertus|bitnet|modern-bert", "hidden_act|hidden_activation", "silu|swish"},
     {"gpt-oss", "swiglu_limit", "7"},
     {"gpt-oss", "swiglu_alpha", "1.702"},
     /* rotation */
@@ -83,7 +70,7 @@ static const struct {
     {"cohere2moe", "shared_expert_combination_strategy", "average"},
     {"dbrx", "ffn_config.moe_normalize_expert_weights", "1"},
     {"deepseek2", "moe_layer_freq", "1"},
-    {"deepseek2", "topk_method", "noaux_tc|greedy"},
+    {"deepseek2", "topk_method", "noaux_tc|greedy|group_limited_greedy"},
 };
 
 /* A number, a word, true or false: is it one of these? */
@@ -108,15 +95,22 @@ static int is_fine(const infer_json *v, const char *fine) {
     return 1;
 }
 
+/* What these names have is one of these values. */
+static int check_value(const checkpoint *c, const char *names, const char *fine) {
+    const infer_json *v = cfg(c, names);
+    if (v == NULL || is_fine(v, fine)) return 1;
+    return cli_fail(c->command, "%s/config.json: %s must be %s: models of the architecture %s cannot have another one", c->folder, names, fine, c->arch) == CLI_DONE;
+}
+
 int check_config(const checkpoint *c) {
+    const char *const *act = c->family->act;
     size_t i;
+    if (act[0] == NULL && !check_value(c, "hidden_act|hidden_activation", "silu|swish")) return 0;
+    if (act[0] && act[0][0] && !check_value(c, act[0], act[1])) return 0;
     for (i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
-        const char *archs = ROWS[i].archs, *names = ROWS[i].names;
-        const infer_json *v;
+        const char *archs = ROWS[i].archs;
         if (*archs == '!' ? cfg_is_word(archs + 1, c->arch) : !cfg_is_word(archs, c->arch)) continue;
-        v = cfg(c, names);
-        if (v == NULL || is_fine(v, ROWS[i].fine)) continue;
-        return cli_fail(c->command, "%s/config.json: %s must be %s: models of the architecture %s cannot have another one", c->folder, names, ROWS[i].fine, c->arch) == CLI_DONE;
+        if (!check_value(c, ROWS[i].names, ROWS[i].fine)) return 0;
     }
     return 1;
 }

@@ -44,7 +44,9 @@ static const infer_json *first_of(const infer_json *v, const char *names) {
 
 const infer_json *cfg(const checkpoint *c, const char *names) {
     const infer_json *v = first_of(c->text, names);
-    return v || c->text == c->config ? v : first_of(c->config, names);
+    if (v == NULL && c->text != c->config) v = first_of(c->config, names);
+    if (v == NULL && c->unsaid && *c->unsaid == NULL) *c->unsaid = names;
+    return v;
 }
 
 static uint64_t whole(const infer_json *v, uint64_t otherwise) {

@@ -26,6 +26,7 @@ typedef struct view {
     uint64_t n;      /* values in all */
     int zeros;       /* not the source's values, but zeros in their place */
     float factor[2]; /* multiplied with in float32, one after the other; 1 = not */
+    uint64_t row, lead, real; /* row > 0: of each `row` values `real` ones behind `lead` are the source's, the others zeros */
 } view;
 
 enum { TYPE_F32 = 0, TYPE_F16 = 1, TYPE_BF16 = 30, TYPE_MXFP4 = 39 }; /* storage types of GGUF */
@@ -45,7 +46,7 @@ typedef struct made {
 typedef struct family family;
 typedef struct checkpoint {
     const char *command, *folder;
-    infer_json *config;
+    infer_json *config, *generation; /* config.json, generation_config.json (NULL = absent) */
     const infer_json *text; /* the part of the config that is the language model's; may be config itself */
     const family *family;
     const char *arch; /* the GGUF name */
@@ -58,6 +59,8 @@ typedef struct checkpoint {
     int natural;     /* as checkpoint_open was asked; so is this: */
     const char *pre;
     size_t left_out; /* tensors of image and sound encoders, and of layers that predict further tokens */
+    int partial;     /* the tensors are those that an adapter is for; others may be missing */
+    const char **unsaid; /* of a config made from a file's keys: what was looked up and is not there; or NULL */
     struct window {        /* views.c: what was read last of a source that is not read in its order; of its scales */
         const st_tensor *of;
         unsigned char *bytes;
@@ -65,6 +68,7 @@ typedef struct checkpoint {
     } windows[2];
     unsigned char *raw; /* views.c: pieces of what is being made */
     float *values;
+    struct lora *lora; /* it is an adapter; or NULL */
 } checkpoint;
 
 /* ---- config.c ------------------------------------------------------------------------------- */
@@ -113,6 +117,7 @@ typedef struct key_row {
 #define NO_DEFAULT (-1e300)
 /* Keys of all models: sizes, rotation, norms, experts. */
 int keys_common(checkpoint *c);
+extern const key_row KEYS_COMMON[]; /* those of them that are rows */
 int keys_rows(checkpoint *c, const key_row *rows);
 void key_int(checkpoint *c, const char *key, uint64_t x); /* under the architecture's name */
 void key_float(checkpoint *c, const char *key, double x);
@@ -154,6 +159,7 @@ typedef struct name_row {
 int names_apply(checkpoint *c);
 /* A tensor by the rows for its name in a layer (-1: outside of layers). */
 int name_by_rows(checkpoint *c, st_tensor *t, int64_t layer, const char *rest);
+int name_of_other_part(const char *name); /* of image and sound encoders */
 /* "blk.LAYER.what" to out (128 bytes). */
 const char *name_in(char *out, int64_t layer, const char *what);
 
@@ -171,6 +177,7 @@ enum {
 struct family {
     const char *classes; /* of config.json's "architectures", separated by | */
     const char *arch;
+    const char *act[2]; /* names of the activation in the config, and what it may be; NULL: hidden_act|hidden_activation, silu|swish */
     int (*fits)(checkpoint *c); /* of several rows with a class the first that fits; NULL = always */
     int flags;
     const key_row *keys;   /* or NULL */
@@ -182,6 +189,8 @@ struct family {
 };
 /* The row for config.json; NULL after saying that there is none. */
 const family *family_of(checkpoint *c);
+/* The row for an architecture, *others = 1 where folders of several kinds become such files; NULL = there is none. */
+const family *family_of_arch(const char *arch, int *others);
 
 /* ---- checkpoint.c ---------------------------------------------------------------------------- */
 
@@ -190,5 +199,45 @@ const family *family_of(checkpoint *c);
 int checkpoint_open(file_model *m, const char *command, const char *folder, int natural, const char *pre);
 void checkpoint_close(checkpoint *c);
 int checkpoint_is_file(const checkpoint *c, const char *path); /* is it one of the files read? */
+void checkpoint_sizes(checkpoint *c);    /* c->n_*, from its config */
+int checkpoint_take_keys(checkpoint *c); /* what was written to c->keys becomes the model's */
+
+/* ---- lora.c, lora_base.c, lora_pairs.c ----------------------------------------------------------- */
+
+/* A matrix W of the checkpoint that an adapter is for: W += alpha / rank * B A. */
+typedef struct lora_module {
+    char *name;
+    st_tensor *a, *b; /* [experts][rank][inputs], [outputs][rank][experts]; in the adapter's own files */
+    uint64_t rank, n_experts;
+    double alpha;
+    int parameter; /* W is no module's weight, but a parameter that a module of experts has */
+    int embedding; /* W is [inputs][outputs], and so it is: */
+    int turned;    /* where a checkpoint stores matrices so */
+} lora_module;
+
+/* An adapter as PEFT (Hugging Face) saves it. The matrices that it is for go the way of the base's own tensors, through the same rows and
+ * views, but have no values: what becomes of a matrix's rows is then done to those of B, and of its columns to those of A. */
+typedef struct lora {
+    const char *command, *folder;
+    infer_json *config; /* adapter_config.json */
+    char *base_path;
+    file_model base;     /* the model */
+    checkpoint *out;     /* the adapter as a file */
+    file_model to;       /* tensors of the base that are changed, */
+    checkpoint *through; /* made from one for each module, by name */
+    lora_module *modules;
+    size_t n_modules;
+    double alpha;       /* adapter.lora.alpha */
+    const char *unsaid; /* as through->unsaid */
+} lora;
+
+int lora_is(const char *folder); /* is there an adapter in it? */
+/* Opens it as the GGUF file of an adapter. base: the model's path; NULL = what adapter_config.json names, if it is here. */
+int lora_open(file_model *m, const char *command, const char *folder, const char *base);
+void lora_close(lora *l);
+/* The config of the base, to l->through: its folder's, or one made from its file's keys. */
+int lora_base(lora *l);
+/* Pairs A, B of l->out from the views of l->through. *turned: modules were found to be stored as [inputs][outputs]; nothing is made then. */
+int lora_pairs(lora *l, int *turned);
 
 #endif

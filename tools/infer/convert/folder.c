@@ -99,6 +99,25 @@ infer_result cli_folder_open(const char *command, const char *path, const infer_
     return INFER_OK;
 }
 
+int cli_folder_adapter(const char *command, const char *path, const char *base, unsigned char **out, size_t *n) {
+    folder *f = cli_alloc(command, 1, sizeof *f);
+    uint64_t size = 0;
+    *out = NULL;
+    if (f == NULL) return 0;
+    memset(f, 0, sizeof *f);
+    if (file_open_with(&f->m, command, path, NULL, base)) {
+        if (file_base(&f->m) == NULL) cli_fail(command, "%s: it is a model, not an adapter", path);
+        else if ((size = make_header(f)) > 0 && size < SIZE_MAX / 2) *out = cli_alloc(command, (size_t)size, 1);
+    }
+    *n = (size_t)size;
+    if (*out && read_file(f, 0, *out, *n) != *n) {
+        free(*out);
+        *out = NULL;
+    }
+    free_folder(f);
+    return *out != NULL;
+}
+
 void cli_folder_close(infer_model *model) {
     folder **at, *f;
     infer_model_close(model);

@@ -95,7 +95,7 @@ int keys_rows(checkpoint *c, const key_row *rows) {
 
 /* ---- what all models have -------------------------------------------------------------------------- */
 
-static const key_row COMMON[] = {
+const key_row KEYS_COMMON[] = {
     {"context_length", KEY_INT, "max_position_embeddings|n_ctx|n_positions|max_length|max_sequence_length|model_max_length|max_seq_len|seq_length", NO_DEFAULT},
     {"attention.layer_norm_rms_epsilon", KEY_FLOAT, "rms_norm_eps|norm_eps", NO_DEFAULT},
     {"attention.layer_norm_epsilon", KEY_FLOAT, "layer_norm_eps|layer_norm_epsilon|norm_epsilon", NO_DEFAULT},
@@ -195,5 +195,5 @@ int keys_common(checkpoint *c) {
     if (c->n_head) key_int(c, "attention.head_count", c->n_head);
     if (infer_json_kind(cfg(c, CFG_HEADS_KV)) == INFER_JSON_INT) key_int(c, "attention.head_count_kv", c->n_head_kv);
     if (c->family->flags & ENCODER || cfg_true(c, "is_causal", 1) == 0) key_bool(c, "attention.causal", 0);
-    return keys_rows(c, COMMON) && routing(c) && rotation(c) && windows(c);
+    return keys_rows(c, KEYS_COMMON) && routing(c) && rotation(c) && windows(c);
 }

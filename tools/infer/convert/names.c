@@ -245,6 +245,13 @@ static int stacked(checkpoint *c, const char *name, st_tensor *t, size_t digits,
         if (strlen(t->name) + 8 > sizeof other) return 0;
         snprintf(other, sizeof other, "%.*s%llu%s", (int)(number - t->name), t->name, (unsigned long long)i, end);
         its = st_find(&c->st, other);
+        if (its == NULL && c->partial) { /* nothing is added to this one */
+            v = make_view(c, m, t, 0);
+            view_loop(v, t->n, 1);
+            if (v == NULL) return 0;
+            v->zeros = 1;
+            continue;
+        }
         if (its == NULL) return cli_fail(c->command, "tensor %s is missing: config.json says that there are %.0f %s", other, (double)n, what) == CLI_DONE;
         if (its->n != t->n) return cli_fail(c->command, "tensor %s has another shape than %s", other, t->name) == CLI_DONE;
         v = make_view(c, m, its, 0);
@@ -296,12 +303,15 @@ static int is_one_of(const char *s, const char *const *list, size_t n, int at_st
     return 0;
 }
 
+int name_of_other_part(const char *name) {
+    if (starts(name, "model.")) name += 6;
+    return is_one_of(name, OTHER_PARTS, sizeof OTHER_PARTS / sizeof OTHER_PARTS[0], 1);
+}
+
 /* Is it of another part than the language model, or of no use? */
 static int left_out(checkpoint *c, const char *name) {
-    const char *s = name;
     if (is_one_of(name, USELESS, sizeof USELESS / sizeof USELESS[0], 0)) return 1;
-    if (starts(s, "model.")) s += 6;
-    if (!is_one_of(s, OTHER_PARTS, sizeof OTHER_PARTS / sizeof OTHER_PARTS[0], 1)) return 0;
+    if (!name_of_other_part(name)) return 0;
     c->left_out++;
     return 1;
 }
@@ -317,7 +327,10 @@ int name_by_rows(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const name_row *r = row_for(f->names, layer < 0, rest, &end, &number);
     if (r == NULL) r = row_for(layer >= 0 ? IN_LAYERS : OUTSIDE, -1, rest, &end, &number);
     if (r == NULL) return cli_fail(c->command, "tensor %s is not known in a model of this kind (%s)", t->name, f->arch) == CLI_DONE;
-    if (strcmp(r->to, "output") == 0 && cfg_tied(c) == 1) return 1;
+    if (strcmp(r->to, "output") == 0 && cfg_tied(c) == 1) {
+        if (!c->partial) return 1;
+        return cli_fail(c->command, "tensor %s: in this model the head is the embedding, and files have no place for what is added to one of them only", t->name) == CLI_DONE;
+    }
     return by_row(c, t, r, layer, end, number);
 }
 
@@ -380,7 +393,12 @@ static int find_scales(checkpoint *c) {
 
 int names_apply(checkpoint *c) {
     size_t i;
-    for (i = 0; i < c->st.n; i++)
+    for (i = 0; i < c->st.n; i++) {
+        if (c->unsaid) *c->unsaid = NULL;
         if (!apply(c, &c->st.tensors[i])) return 0;
+        if (c->unsaid && *c->unsaid)
+            return cli_fail(c->command, "tensor %s: the base's file does not say %s, which its place depends on: give the base's folder (--base)", c->st.tensors[i].name, *c->unsaid) == CLI_DONE;
+    }
+    if (c->partial) return 1;
     return (c->family->own_rest == NULL || c->family->own_rest(c)) && find_scales(c);
 }

@@ -198,7 +198,7 @@ static int open_all(st_files *s, const char *folder, const char *stem, const cha
     } else if (platform_path_kind(single) != PLATFORM_FILE) ok = say_missing(s, folder, stem);
     else ok = add_path(s, folder, single + strlen(folder) + 1);
     for (k = 0; ok && k < s->n_paths; k++) ok = open_file(s, k) && read_header(s, k);
-    if (ok) qsort(s->tensors, s->n, sizeof *s->tensors, by_name);
+    if (ok && s->n > 0) qsort(s->tensors, s->n, sizeof *s->tensors, by_name);
     for (i = 1; ok && i < s->n; i++)
         if (strcmp(s->tensors[i - 1].name, s->tensors[i].name) == 0) ok = bad(s, s->tensors[i].file, s->tensors[i].name, "it occurs twice");
     if (ok && map) ok = check_listed(s, index, map);

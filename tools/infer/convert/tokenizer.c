@@ -71,26 +71,13 @@ char *hf_read(hf_vocab *v, const char *name, size_t *n, int *failed) {
     return text;
 }
 
-/* A parser's memory is bounded by the length of the text. Vocabularies of short tokens can need more of it: white space behind
- * the document raises the bound. */
-static infer_result parse(hf_vocab *v, infer_json **document, char **text, size_t n, infer_error *err) {
-    infer_result r = infer_json_parse(document, *text, n, NULL, err);
-    char *grown;
-    if (r != INFER_ERR_MEMORY || n > SIZE_MAX / 4) return r;
-    grown = cli_grow(v->command, *text, n, 4);
-    if (grown == NULL) return r;
-    *text = grown;
-    memset(grown + n, ' ', 3 * n);
-    return infer_json_parse(document, grown, 4 * n, NULL, err);
-}
-
 static infer_json *read_json(hf_vocab *v, const char *name, int *failed) {
     infer_json *document = NULL;
     infer_error err;
     size_t n;
     char *text = hf_read(v, name, &n, failed);
     if (text == NULL) return NULL;
-    if (parse(v, &document, &text, n, &err) != INFER_OK) {
+    if (infer_json_parse(&document, text, n, NULL, &err) != INFER_OK) {
         cli_fail(v->command, "%s/%s: %s", v->folder, name, err.message);
         *failed = 1;
     } else if (infer_json_kind(document) != INFER_JSON_OBJECT) {
@@ -290,7 +277,6 @@ static int read_folder(hf_vocab *v) {
     v->tokenizer = read_json(v, "tokenizer.json", &failed);
     if (!failed) v->settings = read_json(v, "tokenizer_config.json", &failed);
     if (!failed) v->map = read_json(v, "special_tokens_map.json", &failed);
-    if (!failed) v->generation = read_json(v, "generation_config.json", &failed);
     if (failed) return 0;
     hf_names(v);
     if (!read_tokens(v) || !hf_specials(v) || !hf_family_rows(v) || !pad(v)) return 0;
@@ -300,13 +286,14 @@ static int read_folder(hf_vocab *v) {
     return 1;
 }
 
-int hf_tokenizer(const char *command, const char *folder, const infer_json *config, uint64_t vocab, const char *pre, gguf_out *out) {
+int hf_tokenizer(const char *command, const char *folder, const infer_json *config, const infer_json *generation, uint64_t vocab, const char *pre, gguf_out *out) {
     hf_vocab v;
     int i, ok;
     memset(&v, 0, sizeof v);
     v.command = command;
     v.folder = folder;
     v.config = config;
+    v.generation = generation;
     v.rows = vocab;
     v.wanted_pre = pre;
     v.space_prefix = v.extra_spaces = v.lowercase = v.strip_accents = -1;
@@ -322,7 +309,6 @@ int hf_tokenizer(const char *command, const char *folder, const infer_json *conf
     infer_json_free(v.tokenizer);
     infer_json_free(v.settings);
     infer_json_free(v.map);
-    infer_json_free(v.generation);
     free(v.tokens);
     free(v.merges);
     free(v.spm);

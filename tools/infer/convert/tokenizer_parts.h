@@ -31,11 +31,10 @@ typedef struct hf_block hf_block;
 
 typedef struct hf_vocab {
     const char *command, *folder, *family; /* family: model_type of config.json, "" = unknown */
-    const infer_json *config;
-    infer_json *tokenizer, *settings, *map, *generation; /* tokenizer.json, tokenizer_config.json, special_tokens_map.json,
-                                                          * generation_config.json; NULL = absent */
-    uint64_t rows;                                       /* of the embedding, 0 = unknown */
-    const char *wanted_pre;                              /* the user's */
+    const infer_json *config, *generation;    /* generation_config.json; NULL = absent, as of the following */
+    infer_json *tokenizer, *settings, *map;   /* tokenizer.json, tokenizer_config.json, special_tokens_map.json */
+    uint64_t rows;                            /* of the embedding, 0 = unknown */
+    const char *wanted_pre;                   /* the user's */
 
     const char *model, *pre; /* tokenizer.ggml.model, tokenizer.ggml.pre; pre may be NULL */
     hf_token *tokens;        /* n of them, gaps included */

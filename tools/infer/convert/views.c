@@ -102,6 +102,10 @@ static int finish_view(const checkpoint *c, const char *name, view *v, int block
     }
     v->n_loops = n;
     if (n == 0) view_loop(v, 1, 1);
+    if (v->row == 0) return 1;
+    if (v->real == 0 || v->n % v->real != 0 || v->row < v->real || v->lead > v->row - v->real || v->row > (uint64_t)INT64_MAX / 64 / v->n)
+        return cli_fail(c->command, "tensor %s: %s has not the shape that config.json asks for", name, v->from->name) == CLI_DONE;
+    v->n = v->n / v->real * v->row;
     return 1;
 }
 
@@ -124,7 +128,8 @@ static int stored_types(const checkpoint *c, file_tensor *t, const made *m) {
     size_t k;
     int exact = from != ST_F8_E4M3;
     for (k = 0; k < m->n_views; k++) exact = exact && m->views[k].factor[0] == 1 && m->views[k].factor[1] == 1;
-    if (m->op == MADE_MXFP4) t->natural = TYPE_MXFP4;
+    if (c->lora) t->natural = !exact || (from != ST_F16 && from != ST_BF16) ? TYPE_F32 : from == ST_F16 ? TYPE_F16 : TYPE_BF16;
+    else if (m->op == MADE_MXFP4) t->natural = TYPE_MXFP4;
     else if (m->op != MADE_COPY || from == ST_F32 || from == ST_F64 || always_f32(t)) t->natural = TYPE_F32;
     else t->natural = from == ST_F16 ? TYPE_F16 : TYPE_BF16;
     t->type = exact || c->natural ? t->natural : TYPE_F32;
@@ -202,12 +207,32 @@ static int inner_loops(const view *v, uint64_t bytes, uint64_t *span) {
     return from;
 }
 
+static int gather(checkpoint *c, const view *v, const st_tensor *source, uint64_t width, uint64_t first, uint64_t n, unsigned char *out);
+
+/* The same of a view with zeros beside its source's values in each row. */
+static int gather_rows(checkpoint *c, const view *v, const st_tensor *source, uint64_t width, uint64_t first, uint64_t n, unsigned char *out) {
+    const uint64_t size = width * (uint64_t)st_type_bytes[source->type], end = v->lead + v->real;
+    uint64_t i, k;
+    view its = *v;
+    its.row = 0;
+    for (i = 0; i < n; i += k) {
+        const uint64_t row = (first + i) / v->row, at = (first + i) % v->row;
+        const int real = at >= v->lead && at < end;
+        k = (real ? end : at < v->lead ? v->lead : v->row) - at;
+        if (k > n - i) k = n - i;
+        if (!real) memset(out + i * size, 0, (size_t)(k * size));
+        else if (!gather(c, &its, source, width, row * v->real + at - v->lead, k, out + i * size)) return 0;
+    }
+    return 1;
+}
+
 /* Values first .. first + n - 1 of a view, as they are stored. source: v->from, or its scales, which have the same order; width: how many
  * of the source's values are one of the view. */
 static int gather(checkpoint *c, const view *v, const st_tensor *source, uint64_t width, uint64_t first, uint64_t n, unsigned char *out) {
     const uint64_t size = width * (uint64_t)st_type_bytes[source->type], run_n = v->loops[v->n_loops - 1].n, step = v->loops[v->n_loops - 1].step;
     uint64_t span, inner = 1, i, k;
     int from, loop;
+    if (v->row) return gather_rows(c, v, source, width, first, n, out);
     if (v->zeros) {
         memset(out, 0, (size_t)(n * size));
         return 1;

@@ -48,7 +48,9 @@ typedef struct file_model {
 
 enum { FILE_MAX_PARTS = 4096 }; /* as the library has it */
 int file_open(file_model *m, const char *command, const char *path);
-int file_open_pre(file_model *m, const char *command, const char *path, const char *pre); /* pre: of a folder, see convert/convert.h */
+/* Of a folder: the pre-tokenizer's name, or the path of the model that an adapter is for; see convert/convert.h. NULL = it says so itself. */
+int file_open_with(file_model *m, const char *command, const char *path, const char *pre, const char *base);
+const char *file_base(const file_model *m); /* the path of the model that a folder with an adapter is for; NULL = it is none */
 void file_close(file_model *m);
 /* n bytes of a tensor from `offset` on. */
 int file_read(file_model *m, const file_tensor *t, uint64_t offset, void *to, size_t n);

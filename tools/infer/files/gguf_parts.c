@@ -146,9 +146,9 @@ static int unique(const file_model *m) {
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-int file_open(file_model *m, const char *command, const char *path) { return file_open_pre(m, command, path, NULL); }
+int file_open(file_model *m, const char *command, const char *path) { return file_open_with(m, command, path, NULL, NULL); }
 
-int file_open_pre(file_model *m, const char *command, const char *path, const char *pre) {
+int file_open_with(file_model *m, const char *command, const char *path, const char *pre, const char *base) {
     uint64_t count;
     int part, ok = 1;
     memset(m, 0, sizeof *m);
@@ -156,7 +156,7 @@ int file_open_pre(file_model *m, const char *command, const char *path, const ch
     m->path = path;
     m->n_parts = 1;
     if (platform_path_kind(path) == PLATFORM_FOLDER) {
-        ok = checkpoint_open(m, command, path, 0, pre) && unique(m);
+        ok = (lora_is(path) ? lora_open(m, command, path, base) : checkpoint_open(m, command, path, 0, pre)) && unique(m);
         if (!ok) file_close(m);
         return ok;
     }
@@ -179,6 +179,8 @@ int file_open_pre(file_model *m, const char *command, const char *path, const ch
     if (!ok) file_close(m);
     return ok;
 }
+
+const char *file_base(const file_model *m) { return m->folder && m->folder->lora ? m->folder->lora->base_path : NULL; }
 
 void file_close(file_model *m) {
     checkpoint_close(m->folder);

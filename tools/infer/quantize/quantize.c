@@ -18,7 +18,7 @@ typedef struct job {
     uint64_t alignment;
     int threads, json, error, again, checked; /* checked: the library must compute it. error: measured for each tensor; again: types with blocks may be encoded again */
     cli_list types, keep;
-    const char *output, *embedding, *matrix, *compared, *pre;
+    const char *output, *embedding, *matrix, *compared, *pre, *base;
     int64_t target; /* bytes; 0: none */
     int dry;
     double *errors;
@@ -98,7 +98,7 @@ static int plan(job *j) {
         j->tensors[i] = *from;
         j->errors[i] = -1;
         if (type < 0 && from->natural != from->type && (j->recipe == NULL || kept(j, from->name))) type = (int32_t)from->natural;
-        else if (kept(j, from->name) || (type < 0 && !recipe_takes(from))) continue;
+        else if (kept(j, from->name) || (type < 0 && !recipe_takes(from) && !file_base(&j->in))) continue;
         if (type < 0) type = j->recipe ? recipe_type(j->recipe, &l, from) : (int32_t)from->type;
         fits = type_fitting(type, from->dims[0]);
         j->n_fitted += fits != type;
@@ -256,12 +256,14 @@ static void print_plan(const job *j) {
 
 /* ---- the work --------------------------------------------------------------------------------- */
 
+static int changes(const job *j, size_t i) { return j->tensors[i].type != j->in.tensors[i].type; }
+
 static int convert_one(job *j, converting *c, size_t i) {
     float *w = NULL;
     uint64_t n_matrices = 1;
     int status;
-    if (j->tensors[i].type != j->in.tensors[i].type && !importance_read(&j->importance, &j->in.tensors[i], &w, &n_matrices)) return CLI_FAILED;
-    status = convert_tensor(c, &j->in.tensors[i], (int32_t)j->tensors[i].type, w, n_matrices, j->error ? &j->errors[i] : NULL);
+    if (changes(j, i) && !importance_read(&j->importance, &j->in.tensors[i], &w, &n_matrices)) return CLI_FAILED;
+    status = convert_tensor(c, &j->in.tensors[i], (int32_t)j->tensors[i].type, w, n_matrices, j->error && changes(j, i) ? &j->errors[i] : NULL);
     free(w);
     return status;
 }
@@ -281,6 +283,24 @@ static int check_model(const job *j, const char *path) {
     return ok;
 }
 
+/* The same of an adapter, with the model that it is for. */
+static int check_adapter(const job *j, const char *path) {
+    const char *base = file_base(&j->in);
+    infer_model *model = NULL;
+    infer_adapter *adapter = NULL;
+    infer_model_params params;
+    infer_error err;
+    infer_result result;
+    memset(&params, 0, sizeof params);
+    if (platform_path_kind(base) == PLATFORM_FOLDER) result = cli_folder_open(j->command, base, &params, &model, &err);
+    else result = infer_model_open(&model, base, &params, &err);
+    if (result == INFER_OK) result = infer_adapter_open(&adapter, model, path, 0, &err);
+    if (result != INFER_OK && err.message[0]) cli_fail(j->command, "%s: what it gives is no adapter for %s: %s", j->in.path, base, err.message);
+    infer_adapter_close(adapter);
+    cli_folder_close(model);
+    return result == INFER_OK;
+}
+
 static int write_model(job *j, converting *c, const char *path) {
     out_progress p = {0};
     out_file o;
@@ -296,13 +316,13 @@ static int write_model(job *j, converting *c, const char *path) {
         cli_progress_begin(&p.bar, "quantising");
         status = CLI_DONE;
         for (i = 0; i < j->in.n_tensors && status == CLI_DONE; i++) {
-            if (j->tensors[i].type != j->in.tensors[i].type) {
+            if (changes(j, i) || (j->checked && !has_blocks(j->tensors[i].type))) { /* the latter: values that are no numbers are found on the way */
                 status = convert_one(j, c, i);
                 gguf_pad(&o.out);
             } else status = out_copy(&o, &j->in, &j->in.tensors[i], &p);
         }
         cli_progress_end(&p.bar);
-        if (status == CLI_DONE && (!out_close(&o) || (j->checked && !check_model(j, o.part)) || !out_rename(&o))) status = CLI_FAILED;
+        if (status == CLI_DONE && (!out_close(&o) || (j->checked && !(file_base(&j->in) ? check_adapter(j, o.part) : check_model(j, o.part))) || !out_rename(&o))) status = CLI_FAILED;
     }
     out_free(&o, status == CLI_DONE);
     return status;
@@ -315,7 +335,7 @@ static int measure_all(job *j, converting *c, const char *name) {
     c->progress = &p;
     cli_progress_begin(&p.bar, name);
     for (i = 0; i < j->in.n_tensors && status == CLI_DONE; i++)
-        if (j->tensors[i].type != j->in.tensors[i].type) status = convert_one(j, c, i);
+        if (changes(j, i)) status = convert_one(j, c, i);
     cli_progress_end(&p.bar);
     return status;
 }
@@ -399,6 +419,19 @@ static int parse_others(job *j) {
     }
 }
 
+/* Adapters have the types that the library keeps as they are, and none of the options for matrices of a model. */
+static int check_adapter_options(const job *j) {
+    static const char *const TYPES = "F32, F16 or BF16";
+    infer_type_info t;
+    int i;
+    if (file_base(&j->in) == NULL) return j->base == NULL || cli_usage_error(j->command, "--base is for folders with an adapter (adapter_config.json)") == CLI_DONE;
+    if (j->matrix || j->target || j->output || j->embedding) return cli_usage_error(j->command, "an adapter has no importance, no size to aim at and no types by kinds of matrices") == CLI_DONE;
+    if (j->recipe && strstr(TYPES, recipe_name(j->recipe)) == NULL) return cli_usage_error(j->command, "an adapter can be %s", TYPES) == CLI_DONE;
+    for (i = 0; i < j->types.n; i++)
+        if (type_named(strrchr(j->types.items[i], '=') + 1, &t) < 0 || strstr(TYPES, t.name) == NULL) return cli_usage_error(j->command, "an adapter can be %s", TYPES) == CLI_DONE;
+    return 1;
+}
+
 /* What both commands do once the options are read. A status. */
 static int run_command(job *j, const char *in, const char *path, const cli_common *common, int argc, char **argv) {
     const char *const files[] = {in, path, j->matrix};
@@ -408,7 +441,8 @@ static int run_command(job *j, const char *in, const char *path, const cli_commo
     if (!j->threads) j->threads = platform_cores();
     if (!check_types(j) || (j->compared && !parse_others(j))) return CLI_USAGE;
     if (j->compared) j->error = 1;
-    if (!file_open_pre(&j->in, j->command, in, j->pre)) return CLI_FAILED;
+    if (!file_open_with(&j->in, j->command, in, j->pre, j->base)) return CLI_FAILED;
+    if (!check_adapter_options(j)) return CLI_USAGE;
     cli_catch_interrupts();
     if (path && !j->dry && file_is_part(&j->in, path)) return cli_usage_error(j->command, "OUT is a file of the input: give another name");
     if (common->report) status = report_open(&r, j->command, common->report, files, 3);
@@ -499,13 +533,15 @@ int cmd_convert(int argc, char **argv) {
     const cli_option options[] = {
         {"--type|--outtype", OPT_LIST, &j.types, "TYPE", "the matrices' type (default: as they are), as for quantize; or PATTERN=TYPE", 0, 0},
         {"--pre", OPT_STRING, &j.pre, "NAME", "the pre-tokenizer (default: found from the rules in tokenizer.json)", 0, 0},
+        {"--base", OPT_STRING, &j.base, "MODEL", "of an adapter: the model that it is for, a GGUF file or a folder (default: as it says)", 0, 0},
         COMMON_OPTIONS,
     };
     const cli_spec spec = {"convert",
                            "FOLDER OUT",
                            "Write a Hugging Face folder (config.json, *.safetensors, tokenizer) as a GGUF file, without Python. Matrices stay in\n"
                            "the type that they have (F8 becomes BF16) unless --type says otherwise, for example --type Q4_K_M; nothing is written\n"
-                           "in between. OUT appears when it is complete. Pickles (*.bin, *.pth) are not read.\n",
+                           "in between. OUT appears when it is complete. Pickles (*.bin, *.pth) are not read. A folder with an adapter as PEFT\n"
+                           "saves it (adapter_config.json, adapter_model.safetensors) becomes an adapter file for --lora.\n",
                            options,
                            sizeof options / sizeof options[0],
                            TAKES_JSON | TAKES_REPORT,

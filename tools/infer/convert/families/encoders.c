@@ -91,12 +91,11 @@ static int keys_bert(checkpoint *c) {
 }
 
 static int tensor_bert(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
-    const uint64_t offset = position_offset(c);
     const char *other = strstr(rest, ".gamma") ? ".gamma" : strstr(rest, ".beta") ? ".beta" : NULL; /* older names of norms' tensors */
     view *v;
     if (layer < 0 && (strncmp(rest, "cls.", 4) == 0 || strncmp(rest, "vocab_", 6) == 0 || strcmp(rest, "lm_head.") == 0)) return 1; /* heads of the training */
     if (layer < 0 && strcmp(rest, "embeddings.position_embeddings.weight") == 0 && t->n_dims == 2) {
-        const uint64_t rows = t->dims[0] > offset ? t->dims[0] - offset : 0, dims[2] = {t->dims[1], rows};
+        const uint64_t offset = position_offset(c), rows = t->dims[0] > offset ? t->dims[0] - offset : 0, dims[2] = {t->dims[1], rows};
         v = make_view(c, make(c, "position_embd.weight", 2, dims), t, offset * t->dims[1]);
         view_loop(v, rows * t->dims[1], 1);
         return v ? 1 : -1;
@@ -131,11 +130,11 @@ static int keys_nomic(checkpoint *c) {
 }
 
 static int tensor_nomic(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
-    const uint64_t n = cfg_int(c, "num_local_experts|num_experts", 0);
+    const int second = strcmp(rest, "mlp.experts.mlp.w2") == 0;
     if (layer < 0 && strncmp(rest, "pooler.", 7) == 0) return 1;
     if (strcmp(rest, "mlp.experts.bias") == 0) return 1;
-    if (strcmp(rest, "mlp.experts.mlp.w1") == 0) return experts_below(c, t, layer, "ffn_up_exps.weight", n, 0);
-    return strcmp(rest, "mlp.experts.mlp.w2") == 0 ? experts_below(c, t, layer, "ffn_down_exps.weight", n, 1) : 0;
+    if (!second && strcmp(rest, "mlp.experts.mlp.w1") != 0) return 0;
+    return experts_below(c, t, layer, second ? "ffn_down_exps.weight" : "ffn_up_exps.weight", cfg_int(c, "num_local_experts|num_experts", 0), second);
 }
 
 /* ---- ModernBERT ------------------------------------------------------------------------------------ */
@@ -283,21 +282,21 @@ static const key_row EUROBERT[] = {{"rope.scaling.type", KEY_IS_TEXT, "none", 0}
 const family ENCODERS_FAMILIES[] = {
     {.classes = "EuroBertModel|EuroBertForMaskedLM|EuroBertForSequenceClassification", .arch = "eurobert", .flags = ENCODER,
      .keys = EUROBERT, .own_keys = keys_pooling},
-    {.classes = "BertModel|BertForMaskedLM|BertForSequenceClassification|CamembertModel", .arch = "bert", .flags = ENCODER,
+    {.classes = "BertModel|BertForMaskedLM|BertForSequenceClassification|CamembertModel", .arch = "bert", .act = ACT_BERT, .flags = ENCODER,
      .names = BERT, .own_keys = keys_bert, .own_tensor = tensor_bert},
-    {.classes = "DistilBertModel|DistilBertForMaskedLM|DistilBertForSequenceClassification", .arch = "bert",
+    {.classes = "DistilBertModel|DistilBertForMaskedLM|DistilBertForSequenceClassification", .arch = "bert", .act = ACT_BERT,
      .flags = ENCODER, .keys = DISTILBERT, .names = BERT, .own_keys = keys_bert, .own_tensor = tensor_bert},
     {.classes = "RobertaModel|RobertaForSequenceClassification|XLMRobertaModel|XLMRobertaForSequenceClassification",
-     .arch = "bert", .flags = ENCODER, .names = BERT, .own_keys = keys_bert, .own_tensor = tensor_bert},
-    {.classes = "NomicBertModel", .arch = "nomic-bert-moe", .fits = is_nomic_moe, .flags = ENCODER, .names = NOMIC,
+     .arch = "bert", .act = ACT_BERT, .flags = ENCODER, .names = BERT, .own_keys = keys_bert, .own_tensor = tensor_bert},
+    {.classes = "NomicBertModel", .arch = "nomic-bert-moe", .act = ACT_BERT, .fits = is_nomic_moe, .flags = ENCODER, .names = NOMIC,
      .own_keys = keys_nomic, .own_tensor = tensor_nomic},
-    {.classes = "NomicBertModel", .arch = "nomic-bert", .flags = ENCODER, .names = NOMIC, .own_keys = keys_nomic,
+    {.classes = "NomicBertModel", .arch = "nomic-bert", .act = ACT_NOMIC, .flags = ENCODER, .names = NOMIC, .own_keys = keys_nomic,
      .own_tensor = tensor_nomic},
-    {.classes = "ModernBertModel|ModernBertForMaskedLM|ModernBertForSequenceClassification", .arch = "modern-bert",
+    {.classes = "ModernBertModel|ModernBertForMaskedLM|ModernBertForSequenceClassification", .arch = "modern-bert", .act = ACT_ANY,
      .flags = ENCODER, .names = MODERNBERT, .own_keys = keys_modernbert},
     {
      .classes = "T5ForConditionalGeneration|T5WithLMHeadModel|MT5ForConditionalGeneration|UMT5ForConditionalGeneration|UMT5Model",
-     .arch = "t5", .keys = T5, .own_tensor = tensor_t5},
-    {.classes = "T5EncoderModel", .arch = "t5encoder", .keys = T5_ENCODER, .own_tensor = tensor_t5},
+     .arch = "t5", .act = ACT_T5, .keys = T5, .own_tensor = tensor_t5},
+    {.classes = "T5EncoderModel", .arch = "t5encoder", .act = ACT_T5, .keys = T5_ENCODER, .own_tensor = tensor_t5},
     {.classes = NULL},
 };

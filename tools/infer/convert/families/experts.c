@@ -32,6 +32,8 @@ static int keys_deepseek2(checkpoint *c) {
         key_int(c, "expert_group_count", 1);
         key_int(c, "expert_group_used_count", 1);
     }
+    if (cfg_says(cfg(c, "topk_method"), "group_limited_greedy") && c->family->flags & ROUTES_SIGMOID)
+        return cli_fail(c->command, "%s/config.json: topk_method group_limited_greedy is not supported with scores that are sigmoids", c->folder) == CLI_DONE;
     key_int(c, "attention.head_count_kv", 1);
     key_int(c, "attention.kv_lora_rank", rank);
     key_int(c, "attention.key_length", rank + rotated);
@@ -44,11 +46,12 @@ static int keys_deepseek2(checkpoint *c) {
 
 /* kv_b_proj: for each head what makes K (nope rows) and what makes V; K's is stored transposed, to be multiplied with Q. */
 static int tensor_deepseek2(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
-    const uint64_t nope = cfg_int(c, "qk_nope_head_dim", 0), value = cfg_int(c, "v_head_dim", 0), rank = t->n_dims == 2 ? t->dims[1] : 0, heads = c->n_head;
+    const int own = strcmp(rest, "self_attn.kv_b_proj.weight") == 0;
+    const uint64_t nope = own ? cfg_int(c, "qk_nope_head_dim", 0) : 0, value = own ? cfg_int(c, "v_head_dim", 0) : 0, rank = t->n_dims == 2 ? t->dims[1] : 0, heads = c->n_head;
     const uint64_t k_dims[3] = {nope, rank, heads}, v_dims[3] = {rank, value, heads};
     char name[128];
     view *k, *v;
-    if (strcmp(rest, "self_attn.kv_b_proj.weight") != 0) return 0;
+    if (!own) return 0;
     if (nope > 1 << 20 || value > 1 << 20 || rank == 0 || t->dims[0] != heads * (nope + value))
         return cli_fail(c->command, "tensor %s has not the shape that config.json asks for", t->name) == CLI_DONE ? 1 : -1;
     k = make_view(c, make(c, name_in(name, layer, "attn_k_b.weight"), 3, k_dims), t, 0);
@@ -236,6 +239,7 @@ static int tensor_qwen3_vl_moe(checkpoint *c, st_tensor *t, int64_t layer, const
         snprintf(name, sizeof name, "%.*sdown_proj", (int)(strlen(t->name) - strlen("gate_up_proj")), t->name);
         second = st_find(&c->st, name);
     }
+    if (second == NULL && c->partial) return cli_fail(c->command, "tensor %s: its order cannot be told without down_proj's", t->name) == CLI_DONE ? 1 : -1;
     if (second == NULL || second->n_dims != 3 || second->dims[1] != cfg_int(c, "moe_intermediate_size", 0)) return 0;
     return down ? (name_by_rows(c, t, layer, "mlp.experts.down_transposed") ? 1 : -1) : side_by_side(c, t, layer);
 }
@@ -446,7 +450,7 @@ const family EXPERTS_FAMILIES[] = {
      .own_keys = keys_glm4moe},
     {.classes = "Dots1ForCausalLM", .arch = "dots1", .flags = ROUTES_SIGMOID, .keys = WEIGHTS_NORM, .own_keys = keys_experts},
     {.classes = "Ernie4_5_MoeForCausalLM", .arch = "ernie4_5-moe", .own_keys = keys_ernie_moe, .own_tensor = tensor_ernie_moe},
-    {.classes = "DbrxForCausalLM", .arch = "dbrx", .keys = DBRX, .names = DBRX_NAMES, .own_tensor = tensor_dbrx},
+    {.classes = "DbrxForCausalLM", .arch = "dbrx", .act = ACT_DBRX, .keys = DBRX, .names = DBRX_NAMES, .own_tensor = tensor_dbrx},
     {.classes = "Qwen3VLMoeForConditionalGeneration", .arch = "qwen3vlmoe", .keys = QWEN_MOE, .own_keys = keys_qwen3_vl_moe,
      .own_tensor = tensor_qwen3_vl_moe},
     {.classes = "PhimoeForCausalLM|PhiMoEForCausalLM", .arch = "phimoe", .own_keys = keys_phi3, .own_rest = rest_longrope},

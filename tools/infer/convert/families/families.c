@@ -58,3 +58,16 @@ const family *family_of(checkpoint *c) {
     cli_fail(c->command, "%s/config.json: models of the class %.80s cannot be converted", c->folder, name);
     return NULL;
 }
+
+const family *family_of_arch(const char *arch, int *others) {
+    const family *found = NULL, *f;
+    size_t i;
+    *others = 0;
+    for (i = 0; i < sizeof ALL / sizeof ALL[0]; i++)
+        for (f = ALL[i]; f->classes; f++) {
+            if (strcmp(f->arch, arch) != 0) continue;
+            if (found && (f->names != found->names || f->own_tensor != found->own_tensor || (f->flags ^ found->flags) & ~ROUTES_SIGMOID)) *others = 1;
+            found = f;
+        }
+    return found;
+}

@@ -11,6 +11,20 @@
 #define ROTARY_ALL {"rope.dimension_count", KEY_HEAD, NULL, 0}
 #define ROTARY(share) {"rope.dimension_count", KEY_ROTARY, NULL, share}
 
+/* Activations of architectures that have another one than SiLU, as family.act. */
+#define ACT_ANY {"", ""} /* a key says which it is, or it is not asked */
+#define ACT_RELU2 {"hidden_act", "relu2"}
+#define ACT_MLP_RELU2 {"mlp_hidden_act", "relu2"}
+#define ACT_GEMMA {"hidden_activation|hidden_act", "gelu_pytorch_tanh|gelu_new|gelu"} /* it says gelu, and means the tanh form */
+#define ACT_GEMMA2 {"hidden_activation", "gelu_pytorch_tanh|gelu_new"}
+#define ACT_GELU_TANH {"hidden_act|activation_function", "gelu_new|gelu_pytorch_tanh|gelu_fast|gelu"} /* docs/architectures.md */
+#define ACT_FALCON {"activation|hidden_act", "gelu"}
+#define ACT_BERT {"hidden_act|activation|activation_function", "gelu"}
+#define ACT_NOMIC {"hidden_act|activation_function", "silu|swiglu"}
+#define ACT_T5 {"feed_forward_proj", "relu|gated-gelu"}
+#define ACT_DBRX {"ffn_config.ffn_act_fn.name", "silu"}
+#define ACT_XIELU {"hidden_act", "xielu"}
+
 enum { ANY_CONTEXT = 1 << 20 }; /* positions, where the config has no limit */
 
 /* Their rows; the last one's classes are NULL. */

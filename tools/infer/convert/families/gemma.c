@@ -209,15 +209,15 @@ static const name_row GEMMA4[] = {
 };
 
 const family GEMMA_FAMILIES[] = {
-    {.classes = "GemmaForCausalLM", .arch = "gemma", .flags = NORMS_PLUS_1},
-    {.classes = "Gemma2ForCausalLM", .arch = "gemma2", .flags = NORMS_PLUS_1, .keys = GEMMA2, .names = AFTER, .own_keys = keys_gemma2},
-    {.classes = "Gemma3ForCausalLM|Gemma3ForConditionalGeneration", .arch = "gemma3", .flags = NORMS_PLUS_1, .keys = GEMMA3,
+    {.classes = "GemmaForCausalLM", .arch = "gemma", .act = ACT_GEMMA, .flags = NORMS_PLUS_1},
+    {.classes = "Gemma2ForCausalLM", .arch = "gemma2", .act = ACT_GEMMA2, .flags = NORMS_PLUS_1, .keys = GEMMA2, .names = AFTER, .own_keys = keys_gemma2},
+    {.classes = "Gemma3ForCausalLM|Gemma3ForConditionalGeneration", .arch = "gemma3", .act = ACT_GEMMA2, .flags = NORMS_PLUS_1, .keys = GEMMA3,
      .names = AFTER},
-    {.classes = "Gemma3TextModel", .arch = "gemma-embedding", .flags = NORMS_PLUS_1, .keys = GEMMA3, .names = AFTER,
+    {.classes = "Gemma3TextModel", .arch = "gemma-embedding", .act = ACT_GEMMA2, .flags = NORMS_PLUS_1, .keys = GEMMA3, .names = AFTER,
      .own_keys = keys_gemma_embedding},
-    {.classes = "Gemma3nForCausalLM|Gemma3nForConditionalGeneration", .arch = "gemma3n", .keys = GEMMA3, .names = GEMMA4,
+    {.classes = "Gemma3nForCausalLM|Gemma3nForConditionalGeneration", .arch = "gemma3n", .act = ACT_GEMMA2, .keys = GEMMA3, .names = GEMMA4,
      .own_keys = keys_gemma3n, .own_tensor = tensor_gemma3n, .own_rest = rest_gemma3n},
-    {.classes = "Gemma4ForCausalLM|Gemma4ForConditionalGeneration", .arch = "gemma4", .keys = GEMMA3, .names = GEMMA4,
+    {.classes = "Gemma4ForCausalLM|Gemma4ForConditionalGeneration", .arch = "gemma4", .act = ACT_GEMMA2, .keys = GEMMA3, .names = GEMMA4,
      .own_keys = keys_gemma4, .own_rest = rest_gemma4},
     {.classes = NULL},
 };

@@ -129,10 +129,13 @@ static int next_block(checkpoint *c, st_tensor *t, const char *rest) {
 }
 
 static int tensor_qwen_linear(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
-    const uint64_t groups = cfg_int(c, "linear_num_key_heads", 0), heads = cfg_int(c, "linear_num_value_heads", 0);
-    const uint64_t dk = cfg_int(c, "linear_key_head_dim", 0), dv = cfg_int(c, "linear_value_head_dim", 0);
+    uint64_t groups, heads, dk, dv;
     if (layer < 0) return strncmp(rest, "mtp.", 4) == 0 ? next_block(c, t, rest + 4) : 0;
     if (strncmp(rest, "linear_attn.", 12) != 0) return 0;
+    groups = cfg_int(c, "linear_num_key_heads", 0);
+    heads = cfg_int(c, "linear_num_value_heads", 0);
+    dk = cfg_int(c, "linear_key_head_dim", 0);
+    dv = cfg_int(c, "linear_value_head_dim", 0);
     if (groups == 0 || heads % groups != 0 || groups > 1 << 16 || heads > 1 << 16 || dk > 1 << 16 || dv > 1 << 16)
         return cli_fail(c->command, "%s/config.json: linear_num_value_heads must be a multiple of linear_num_key_heads", c->folder) == CLI_DONE ? 1 : -1;
     if (strcmp(rest, "linear_attn.in_proj_qkvz.weight") == 0) return split_qkvz(c, t, layer, groups, heads / groups, dk, dv);
@@ -192,13 +195,14 @@ static int keys_mamba2(checkpoint *c) {
 /* A and D are columns, the norm has a row for each group. */
 int tensor_mamba2(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const int a = strcmp(rest, "mamba.A_log") == 0;
-    const uint64_t groups = mamba2_groups(c);
-    uint64_t dims[2] = {1, t->n};
+    uint64_t dims[2] = {1, t->n}, groups;
     char name[128];
     made *m;
     view *v;
     if (!a && strcmp(rest, "mamba.D") != 0) {
-        if (strcmp(rest, "mamba.norm.weight") != 0 || groups == 0 || t->n % groups != 0) return 0;
+        if (strcmp(rest, "mamba.norm.weight") != 0) return 0;
+        groups = mamba2_groups(c);
+        if (groups == 0 || t->n % groups != 0) return 0;
         dims[0] = t->n / groups;
         dims[1] = groups;
         v = make_view(c, make(c, name_in(name, layer, "ssm_norm.weight"), 2, dims), t, 0);
@@ -350,9 +354,10 @@ static int tensor_falcon_h1(checkpoint *c, st_tensor *t, int64_t layer, const ch
     char name[128];
     size_t i;
     for (i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
-        const infer_json *x = cfg(c, ROWS[i].factor);
+        const infer_json *x;
         made *m;
         if (strcmp(rest, ROWS[i].from) != 0) continue;
+        x = cfg(c, ROWS[i].factor);
         if (ROWS[i].element >= 0) x = infer_json_at(x, (size_t)ROWS[i].element);
         m = make_whole(c, name_in(name, layer, ROWS[i].to), t, 0);
         if (m == NULL) return -1;
@@ -472,9 +477,9 @@ const family LINEAR_FAMILIES[] = {
     {.classes = "MambaForCausalLM|MambaLMHeadModel|FalconMambaForCausalLM", .arch = "mamba", .names = MAMBA,
      .own_keys = keys_mamba},
     {.classes = "JambaForCausalLM", .arch = "jamba", .names = FEED_FORWARD, .own_keys = keys_jamba},
-    {.classes = "NemotronHForCausalLM", .arch = "nemotron_h_moe", .fits = has_expert_layers, .flags = ROTARY_PAIRS, .keys = LLAMA,
+    {.classes = "NemotronHForCausalLM", .arch = "nemotron_h_moe", .act = ACT_MLP_RELU2, .fits = has_expert_layers, .flags = ROTARY_PAIRS, .keys = LLAMA,
      .names = NEMOTRON_H, .own_keys = keys_nemotron_h_moe, .own_tensor = tensor_mamba2},
-    {.classes = "NemotronHForCausalLM", .arch = "nemotron_h", .flags = ROTARY_PAIRS, .keys = LLAMA, .names = NEMOTRON_H,
+    {.classes = "NemotronHForCausalLM", .arch = "nemotron_h", .act = ACT_MLP_RELU2, .flags = ROTARY_PAIRS, .keys = LLAMA, .names = NEMOTRON_H,
      .own_keys = keys_nemotron_h, .own_tensor = tensor_mamba2},
     {.classes = "MiniMaxText01ForCausalLM|MiniMaxM1ForCausalLM|MiniMaxForCausalLM", .arch = "minimax-01", .keys = MINIMAX,
      .names = MINIMAX_NAMES},

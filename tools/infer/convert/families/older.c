@@ -9,6 +9,8 @@ static int keys_gpt2(checkpoint *c) {
     return 1;
 }
 
+static int is_fused(const char *rest, const char *fused) { return strncmp(rest, fused, strlen(fused)) == 0 && rest[strlen(fused)] == '.'; }
+
 /* Q, K and V in one: for each group of heads the Q of all of them, then K and V. To all Q, all K, all V. */
 static int by_groups(checkpoint *c, st_tensor *t, int64_t layer, const char *rest, const char *fused, uint64_t groups) {
     const uint64_t cols = t->n_dims == 2 ? t->dims[1] : 1, d = c->head_dim, each = groups ? c->n_head / groups : 0;
@@ -17,7 +19,7 @@ static int by_groups(checkpoint *c, st_tensor *t, int64_t layer, const char *res
     char name[128], what[32];
     uint64_t i;
     made *m;
-    if (strncmp(rest, fused, n) != 0 || rest[n] != '.') return 0;
+    if (!is_fused(rest, fused)) return 0;
     if (groups == 0 || c->n_head % groups != 0 || t->n_dims > 2 || t->dims[0] != rows)
         return cli_fail(c->command, "tensor %s has not the shape that config.json asks for", t->name) == CLI_DONE ? 1 : -1;
     snprintf(what, sizeof what, "attn_qkv%.16s", rest + n);
@@ -39,7 +41,7 @@ static int tensor_bloom(checkpoint *c, st_tensor *t, int64_t layer, const char *
 }
 /* With one head of K and V all of Q comes first, as it should. */
 static int tensor_bigcode(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
-    return cfg_true(c, "multi_query", 1) ? 0 : by_groups(c, t, layer, rest, "attn.c_attn", c->n_head);
+    return !is_fused(rest, "attn.c_attn") || cfg_true(c, "multi_query", 1) ? 0 : by_groups(c, t, layer, rest, "attn.c_attn", c->n_head);
 }
 
 /* ---- Falcon --------------------------------------------------------------------------------------- */
@@ -48,7 +50,8 @@ static uint64_t falcon_groups(const checkpoint *c) {
     return cfg_true(c, "multi_query", 1) && !cfg_true(c, "new_decoder_architecture", 0) ? 1 : c->n_head_kv;
 }
 static int tensor_falcon(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
-    return by_groups(c, t, layer, rest, "self_attention.query_key_value", falcon_groups(c));
+    static const char FUSED[] = "self_attention.query_key_value";
+    return is_fused(rest, FUSED) ? by_groups(c, t, layer, rest, FUSED, falcon_groups(c)) : 0;
 }
 static int keys_falcon(checkpoint *c) {
     if (!cfg_true(c, "parallel_attn", 1) && !cfg_true(c, "new_decoder_architecture", 0))
@@ -169,16 +172,16 @@ static const name_row STABLELM_NAMES[] = {
 const family OLDER_FAMILIES[] = {
     {.classes = "BloomForCausalLM|BloomModel", .arch = "bloom", .keys = BLOOM, .names = BLOOM_NAMES, .own_keys = keys_bloom,
      .own_tensor = tensor_bloom},
-    {.classes = "FalconForCausalLM|RWForCausalLM", .arch = "falcon", .keys = FALCON, .names = BLOOM_NAMES,
+    {.classes = "FalconForCausalLM|RWForCausalLM", .arch = "falcon", .act = ACT_FALCON, .keys = FALCON, .names = BLOOM_NAMES,
      .own_keys = keys_falcon, .own_tensor = tensor_falcon},
     {.classes = "MPTForCausalLM|MptForCausalLM", .arch = "mpt", .keys = MPT, .names = MPT_NAMES, .own_keys = keys_mpt},
-    {.classes = "GPTBigCodeForCausalLM", .arch = "starcoder", .keys = GPT2, .names = BIGCODE_NAMES, .own_keys = keys_bigcode,
+    {.classes = "GPTBigCodeForCausalLM", .arch = "starcoder", .act = ACT_GELU_TANH, .keys = GPT2, .names = BIGCODE_NAMES, .own_keys = keys_bigcode,
      .own_tensor = tensor_bigcode},
-    {.classes = "PhiForCausalLM", .arch = "phi2", .keys = PHI2, .names = PHI2_NAMES},
+    {.classes = "PhiForCausalLM", .arch = "phi2", .act = ACT_GELU_TANH, .keys = PHI2, .names = PHI2_NAMES},
     {.classes = "StableLmForCausalLM|StableLMEpochForCausalLM", .arch = "stablelm", .keys = STABLELM, .names = STABLELM_NAMES},
-    {.classes = "NemotronForCausalLM", .arch = "nemotron", .flags = NORMS_PLUS_1, .keys = NEMOTRON},
-    {.classes = "Starcoder2ForCausalLM", .arch = "starcoder2", .names = STARCODER2},
-    {.classes = "GPT2LMHeadModel", .arch = "gpt2", .keys = GPT2, .names = GPT2_NAMES, .own_keys = keys_gpt2},
-    {.classes = "GPTNeoXForCausalLM", .arch = "gptneox", .keys = NEOX, .names = NEOX_NAMES, .own_tensor = tensor_gptneox},
+    {.classes = "NemotronForCausalLM", .arch = "nemotron", .act = ACT_RELU2, .flags = NORMS_PLUS_1, .keys = NEMOTRON},
+    {.classes = "Starcoder2ForCausalLM", .arch = "starcoder2", .act = ACT_GELU_TANH, .names = STARCODER2},
+    {.classes = "GPT2LMHeadModel", .arch = "gpt2", .act = ACT_GELU_TANH, .keys = GPT2, .names = GPT2_NAMES, .own_keys = keys_gpt2},
+    {.classes = "GPTNeoXForCausalLM", .arch = "gptneox", .act = ACT_GELU_TANH, .keys = NEOX, .names = NEOX_NAMES, .own_tensor = tensor_gptneox},
     {.classes = NULL},
 };
