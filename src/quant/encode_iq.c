@@ -21,7 +21,8 @@ typedef struct infer__iq {
     int even;         /* of eight signs an even number are minus */
     int shifted;      /* 8 or 32: no signs; levels are 1/8 higher or lower, for so many values together */
     float unit;
-    float power; /* of levels, such as groups often have it: the root of the mean square */
+    float power,
+        lowest;   /* of levels: the root of the mean square that groups often have; the lowest of uniform entries */
     int patience; /* codes that may be no better before the search ends */
 } infer__iq;
 
@@ -196,17 +197,22 @@ static void infer__iq_begin(const infer__iq *t, const float *x, const float *w, 
     }
 }
 
-/* The scale of each group that its power suggests, and the largest. */
-static float infer__iq_wanted(const infer__iq *t, const infer__iq_block *k, const float *w, float *want) {
-    float top = 0;
+/* The scale of each group that its power suggests, and the largest. Values of one magnitude become lowest levels, for
+ * which every code book has an entry. */
+static float infer__iq_wanted(const infer__iq *t, const infer__iq_block *k, const float *x, const float *w,
+                              float *want) {
+    float top = 0, p[16] = {0}, q[16] = {0}, power = 0, sum = 0, most = infer__fit_top(x, 256);
     int g, j;
+    for (j = 0; j < 256; j++) {
+        g = j / t->group;
+        q[g] += w[j];
+        sum += w[j];
+        if (j % 8) continue;
+        p[g] += k->power[j / 8];
+        power += k->power[j / 8];
+    }
     for (g = 0; g < 256 / t->group; g++) {
-        float p = 0, q = 0;
-        for (j = g * t->group; j < (g + 1) * t->group; j++) {
-            q += w[j];
-            if (j % 8 == 0) p += k->power[j / 8];
-        }
-        want[g] = q > 0 ? sqrtf(p / q) / t->power : 0;
+        want[g] = q[g] > 0 ? sqrtf(p[g] / q[g]) / (most * most * sum < 1.1f * power ? t->lowest : t->power) : 0;
         if (want[g] > top) top = want[g];
     }
     return top;
@@ -238,7 +244,7 @@ static float infer__iq_fit(const infer__iq *t, const infer__book *b, const float
     float want[16], d, best = 3.4e38f, best_d = 0, top;
     int g, i, turn;
     infer__iq_begin(t, x, w, k);
-    top = infer__iq_wanted(t, k, w, want);
+    top = infer__iq_wanted(t, k, x, w, want);
     for (g = 0; g < groups; g++)
         for (i = 0; i < 4; i++) {
             static const infer__octet none = {{-1, -1}, 0, 0}, zero = {{0, 0}, 0, 0};
@@ -366,13 +372,13 @@ static void infer__iq1_m_pack(const infer__iq_block *k, float d, uint8_t *b) {
         } \
     }
 /* clang-format off */
-INFER__SEARCH_GRID(iq2_xxs, infer__iq2xxs_grid, 66, 8, 3, {8, 25, 43}, 32, 16, 1, 0, 0.125f, 22, 3)
-INFER__SEARCH_GRID(iq2_xs, infer__iq2xs_grid, 74, 8, 3, {8, 25, 43}, 16, 16, 1, 0, 0.125f, 22, 3)
-INFER__SEARCH_GRID(iq2_s, infer__iq2s_grid, 82, 8, 3, {8, 25, 43}, 16, 16, 0, 0, 0.125f, 22, 3)
-INFER__SEARCH_GRID(iq3_xxs, infer__iq3xxs_grid, 98, 4, 8, {4, 12, 20, 28, 36, 44, 52, 62}, 32, 16, 1, 0, 0.25f, 24, 3)
-INFER__SEARCH_GRID(iq3_s, infer__iq3s_grid, 110, 4, 8, {1, 3, 5, 7, 9, 11, 13, 15}, 32, 16, 0, 0, 1, 6, 3)
-INFER__SEARCH_GRID(iq1_s, infer__iq1s_grid, 50, 8, 3, {-1, 0, 1}, 32, 8, 0, 32, 1, 0.8f, 1)
-INFER__SEARCH_GRID(iq1_m, infer__iq1s_grid, 56, 8, 3, {-1, 0, 1}, 16, 8, 0, 8, 1, 0.8f, 1)
+INFER__SEARCH_GRID(iq2_xxs, infer__iq2xxs_grid, 66, 8, 3, {8, 25, 43}, 32, 16, 1, 0, 0.125f, 22, 8, 3)
+INFER__SEARCH_GRID(iq2_xs, infer__iq2xs_grid, 74, 8, 3, {8, 25, 43}, 16, 16, 1, 0, 0.125f, 22, 8, 3)
+INFER__SEARCH_GRID(iq2_s, infer__iq2s_grid, 82, 8, 3, {8, 25, 43}, 16, 16, 0, 0, 0.125f, 22, 8, 3)
+INFER__SEARCH_GRID(iq3_xxs, infer__iq3xxs_grid, 98, 4, 8, {4, 12, 20, 28, 36, 44, 52, 62}, 32, 16, 1, 0, 0.25f, 24, 4, 3)
+INFER__SEARCH_GRID(iq3_s, infer__iq3s_grid, 110, 4, 8, {1, 3, 5, 7, 9, 11, 13, 15}, 32, 16, 0, 0, 1, 6, 1, 3)
+INFER__SEARCH_GRID(iq1_s, infer__iq1s_grid, 50, 8, 3, {-1, 0, 1}, 32, 8, 0, 32, 1, 0.8f, 1.125f, 1)
+INFER__SEARCH_GRID(iq1_m, infer__iq1s_grid, 56, 8, 3, {-1, 0, 1}, 16, 8, 0, 8, 1, 0.8f, 1.125f, 1)
 /* clang-format on */
 #undef INFER__SEARCH_GRID
 #undef INFER__COST_MAX
