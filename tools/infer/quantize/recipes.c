@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { ANY, FIRST_2, FIRST_4, FIRST_8TH, FIRST_16TH, MIDDLE, MORE, SHARED_4, SHARED_OR_EXPERTS_4 };
-enum { VALUES = 1, DOWN, OUT, QKV, EXPERTS, EMBEDDING, QUERIES, KEYS, GATE_UP };
+enum { VALUES = 1, DOWN, OUT, EXPERTS, EMBEDDING, QUERIES, KEYS, GATE_UP };
 enum { WITH = 256, WITHOUT = 512 }; /* added to layers: only with importance, or without */
 
 /* The first rule of a recipe that fits a tensor is taken. */
@@ -40,11 +40,11 @@ static const rule RULES[] = {
     {"Q2_K", VALUES, SHARED_4, "Q4_K"}, {"Q2_K", VALUES, ANY, "Q3_K"}, {"Q2_K", DOWN, ANY, "Q3_K"}, {"Q2_K", OUT, ANY, "Q3_K"},
     {"Q2_K_S", VALUES, SHARED_4, "Q4_K"}, {"Q2_K_S", DOWN, FIRST_8TH, "Q4_K"},
     {"Q3_K_M", VALUES, FIRST_2, "Q5_K"}, {"Q3_K_M", VALUES, ANY, "Q4_K"}, {"Q3_K_M", DOWN, FIRST_16TH, "Q5_K"}, {"Q3_K_M", DOWN, ANY, "Q4_K"},
-    {"Q3_K_M", OUT, ANY, "Q4_K"}, {"Q3_K_M", QKV, ANY, "Q4_K"},
-    {"Q3_K_L", VALUES, ANY, "Q5_K"}, {"Q3_K_L", DOWN, ANY, "Q5_K"}, {"Q3_K_L", OUT, ANY, "Q5_K"}, {"Q3_K_L", QKV, ANY, "Q4_K"},
+    {"Q3_K_M", OUT, ANY, "Q4_K"},
+    {"Q3_K_L", VALUES, ANY, "Q5_K"}, {"Q3_K_L", DOWN, ANY, "Q5_K"}, {"Q3_K_L", OUT, ANY, "Q5_K"},
     {"Q4_K_S", VALUES, FIRST_4, "Q5_K"}, {"Q4_K_S", DOWN, FIRST_8TH, "Q5_K"},
-    {"Q4_K_M", VALUES, MORE, "Q6_K"}, {"Q4_K_M", DOWN, MORE, "Q6_K"}, {"Q4_K_M", QKV, ANY, "Q5_K"},
-    {"Q5_K_M", VALUES, MORE, "Q6_K"}, {"Q5_K_M", DOWN, MORE, "Q6_K"}, {"Q5_K_M", QKV, ANY, "Q6_K"},
+    {"Q4_K_M", VALUES, MORE, "Q6_K"}, {"Q4_K_M", DOWN, MORE, "Q6_K"},
+    {"Q5_K_M", VALUES, MORE, "Q6_K"}, {"Q5_K_M", DOWN, MORE, "Q6_K"},
     {"Q4_0", DOWN, FIRST_8TH | WITH, "Q4_1"}, {"Q5_0", DOWN, FIRST_8TH | WITH, "Q5_1"},
     {"IQ4_NL", VALUES, SHARED_4, "Q5_K"}, {"IQ4_NL", DOWN, FIRST_8TH | WITHOUT, "Q5_K"},
     {"IQ4_XS", VALUES, SHARED_4, "Q5_K"}, {"IQ4_XS", DOWN, FIRST_8TH | WITHOUT, "Q5_K"},
@@ -190,13 +190,14 @@ int recipe_takes(const file_tensor *t) {
     return !has_one(t->name, stay) || has_one(t->name, but);
 }
 
+static int is_embedding(const char *name) { return strcmp(name, "token_embd.weight") == 0 || strcmp(name, "per_layer_token_embd.weight") == 0; }
+
 static int part_of(const char *name) {
-    if (strcmp(name, "token_embd.weight") == 0) return EMBEDDING;
+    if (is_embedding(name)) return EMBEDDING;
     if (strstr(name, "_exps.")) return EXPERTS;
-    if (strstr(name, "attn_v.")) return VALUES;
+    if (strstr(name, "attn_v.") || strstr(name, "attn_qkv.") || strstr(name, "attn_kv_b.")) return VALUES;
     if (strstr(name, "ffn_down")) return DOWN;
     if (strstr(name, "attn_output.")) return OUT;
-    if (strstr(name, "attn_qkv.")) return QKV;
     if (strstr(name, "attn_q.")) return QUERIES;
     if (strstr(name, "attn_k.")) return KEYS;
     return 0;
@@ -239,7 +240,7 @@ static int fits_part(const rule *rule, int part, const char *name) {
 int32_t recipe_type(const recipe *r, const layout *l, const file_tensor *t) {
     const char *rest;
     const int layer = tensor_layer(t->name, &rest), part = part_of(t->name);
-    const int last = strcmp(t->name, "output.weight") == 0 || (l->tied && strcmp(t->name, "token_embd.weight") == 0);
+    const int last = strcmp(t->name, "output.weight") == 0 || (l->tied && is_embedding(t->name));
     size_t i;
     if (last && r->output) return must(type_fitting(must(r->type), t->dims[0]) == must(r->type) ? r->output : "Q8_0");
     for (i = 0; i < sizeof RULES / sizeof RULES[0]; i++) {
