@@ -464,9 +464,10 @@ int cmd_quantize(int argc, char **argv) {
                            "Write a model with its matrices in another storage type: F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q2_K_S Q3_K_S Q3_K_M\n"
                            "Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ4_NL IQ4_XS IQ3_M IQ3_S IQ3_XS IQ3_XXS IQ2_M IQ2_S IQ2_XS IQ2_XXS IQ1_M\n"
                            "IQ1_S TQ1_0 TQ2_0 MXFP4_MOE NVFP4 Q1_0 Q2_0 F32. In the mixtures (_S, _M, _L, IQ1 to IQ3) some tensors get more bits.\n"
-                           "IQ1, IQ2 and IQ3_XXS want --imatrix: without one there is a warning. Vectors, routers and convolutions stay as they are. OUT appears when it is\n"
-                           "complete. With --dry-run OUT may be left out. IN may be a Hugging Face folder, as for `infer convert`. --report\n"
-                           "shows bytes by kind of tensor and bits by layer; with --errors errors by layer; with --compare the types.\n",
+                           "IQ1, IQ2 and IQ3_XXS want --imatrix: without one there is a warning. Vectors, routers and convolutions stay as they\n"
+                           "are. OUT appears when it is complete. With --dry-run OUT may be left out. IN may be a Hugging Face folder, as for\n"
+                           "`infer convert`. --report shows bytes by kind of tensor and bits by layer; with --errors errors by layer; with\n"
+                           "--compare the types.\n",
                            options,
                            sizeof options / sizeof options[0],
                            TAKES_JSON | TAKES_REPORT,
