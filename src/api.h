@@ -659,8 +659,8 @@ INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out);
  * and BF16 round to nearest. Infinities and NaN become 0 in types with blocks. The same values give the same bytes in
  * one build.
  * INFER_ERR_ARGUMENT: n is no multiple of a block, or an importance is negative. INFER_ERR_UNSUPPORTED: the type is not
- *                     known, or cannot be
- * written: IQ1_S to IQ3_S, integers, F64. May be called by several threads at once. */
+ *                     known, or cannot be written: integers, F64.
+ * May be called by several threads at once. */
 INFER_API infer_result infer_type_decode(int32_t type, const void *data, uint64_t n, float *values, infer_error *err);
 INFER_API infer_result infer_type_encode(int32_t type, const float *values, const float *importance, uint64_t n,
                                          void *data, infer_error *err);

@@ -30,6 +30,8 @@ INFER__COLD_END
 #if INFER__HAS_ENCODE
 #include "quant/encode.c"          /* codes with the least error */
 #include "quant/encode_blocks.c"   /* and the blocks that they make */
+#include "quant/encode_grids.c"    /* entries of code books with the least error */
+#include "quant/encode_iq.c"       /* and their blocks: IQ1 .. IQ3 */
 #endif
 #include "quant/quant_table.c"     /* QUANTS: one row per type */
 

@@ -28,20 +28,20 @@ static const infer__quant infer__quants[] = {
     INFER__QUANT(Q5_K, 13, "Q5_K", 256, 176, 1, 0, infer__q5_k_decode, NULL, infer__q5_k_unpack, 32, 0, 1, 31, INFER__SEARCH(q5_k))
     INFER__QUANT(Q6_K, 14, "Q6_K", 256, 210, 1, 0, infer__q6_k_decode, NULL, infer__q6_k_unpack, 16, 32, 0, 63, INFER__SEARCH(q6_k))
     INFER__QUANT(Q8_K, 15, "Q8_K", 256, 292, 0, 0, infer__q8_k_decode, NULL, NULL, 0, 0, 0, 0, NULL)
-    INFER__QUANT(IQ2_XXS, 16, "IQ2_XXS", 256, 66, 1, 0, infer__iq2_xxs_decode, NULL, infer__iq2_xxs_unpack, 32, 43, 0, 86, NULL)
-    INFER__QUANT(IQ2_XS, 17, "IQ2_XS", 256, 74, 1, 0, infer__iq2_xs_decode, NULL, infer__iq2_xs_unpack, 16, 43, 0, 86, NULL)
-    INFER__QUANT(IQ3_XXS, 18, "IQ3_XXS", 256, 98, 1, 0, infer__iq3_xxs_decode, NULL, infer__iq3_xxs_unpack, 32, 62, 0, 124, NULL)
-    INFER__QUANT(IQ1_S, 19, "IQ1_S", 256, 50, 1, 0, infer__iq1_s_decode, NULL, infer__iq1_s_unpack, 32, 9, 0, 18, NULL)
+    INFER__QUANT(IQ2_XXS, 16, "IQ2_XXS", 256, 66, 1, 0, infer__iq2_xxs_decode, NULL, infer__iq2_xxs_unpack, 32, 43, 0, 86, INFER__SEARCH(iq2_xxs))
+    INFER__QUANT(IQ2_XS, 17, "IQ2_XS", 256, 74, 1, 0, infer__iq2_xs_decode, NULL, infer__iq2_xs_unpack, 16, 43, 0, 86, INFER__SEARCH(iq2_xs))
+    INFER__QUANT(IQ3_XXS, 18, "IQ3_XXS", 256, 98, 1, 0, infer__iq3_xxs_decode, NULL, infer__iq3_xxs_unpack, 32, 62, 0, 124, INFER__SEARCH(iq3_xxs))
+    INFER__QUANT(IQ1_S, 19, "IQ1_S", 256, 50, 1, 0, infer__iq1_s_decode, NULL, infer__iq1_s_unpack, 32, 9, 0, 18, INFER__SEARCH(iq1_s))
     INFER__QUANT(IQ4_NL, 20, "IQ4_NL", 32, 18, 1, 0, infer__iq4_nl_decode, NULL, infer__iq4_nl_unpack, 32, 128, 0, 255, INFER__SEARCH(iq4_nl))
-    INFER__QUANT(IQ3_S, 21, "IQ3_S", 256, 110, 1, 0, infer__iq3_s_decode, NULL, infer__iq3_s_unpack, 32, 15, 0, 30, NULL)
-    INFER__QUANT(IQ2_S, 22, "IQ2_S", 256, 82, 1, 0, infer__iq2_s_decode, NULL, infer__iq2_s_unpack, 16, 43, 0, 86, NULL)
+    INFER__QUANT(IQ3_S, 21, "IQ3_S", 256, 110, 1, 0, infer__iq3_s_decode, NULL, infer__iq3_s_unpack, 32, 15, 0, 30, INFER__SEARCH(iq3_s))
+    INFER__QUANT(IQ2_S, 22, "IQ2_S", 256, 82, 1, 0, infer__iq2_s_decode, NULL, infer__iq2_s_unpack, 16, 43, 0, 86, INFER__SEARCH(iq2_s))
     INFER__QUANT(IQ4_XS, 23, "IQ4_XS", 256, 136, 1, 0, infer__iq4_xs_decode, NULL, infer__iq4_xs_unpack, 32, 128, 0, 255, INFER__SEARCH(iq4_xs))
     {24, "I8", 1, 1, 1, 1, infer__plain_i8_decode, NULL, NULL, 0, 0, 0, 0, NULL},
     {25, "I16", 1, 2, 1, 2, infer__plain_i16_decode, NULL, NULL, 0, 0, 0, 0, NULL},
     {26, "I32", 1, 4, 1, 4, infer__plain_i32_decode, NULL, NULL, 0, 0, 0, 0, NULL},
     {27, "I64", 1, 8, 1, 8, infer__plain_i64_decode, NULL, NULL, 0, 0, 0, 0, NULL},
     {28, "F64", 1, 8, 1, 8, infer__plain_f64_decode, NULL, NULL, 0, 0, 0, 0, NULL},
-    INFER__QUANT(IQ1_M, 29, "IQ1_M", 256, 56, 1, 0, infer__iq1_m_decode, NULL, infer__iq1_m_unpack, 16, 9, 0, 18, NULL)
+    INFER__QUANT(IQ1_M, 29, "IQ1_M", 256, 56, 1, 0, infer__iq1_m_decode, NULL, infer__iq1_m_unpack, 16, 9, 0, 18, INFER__SEARCH(iq1_m))
     {30, "BF16", 1, 2, 1, 2, infer__plain_bf16_decode, infer__plain_bf16_encode, NULL, 0, 0, 0, 0, NULL},
     INFER__QUANT(TQ1_0, 34, "TQ1_0", 256, 54, 1, 0, infer__tq1_0_decode, NULL, infer__tq1_0_unpack, 32, 1, 0, 2, INFER__SEARCH(tq1_0))
     INFER__QUANT(TQ2_0, 35, "TQ2_0", 256, 66, 1, 0, infer__tq2_0_decode, NULL, infer__tq2_0_unpack, 32, 1, 0, 3, INFER__SEARCH(tq2_0))

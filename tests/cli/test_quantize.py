@@ -2,7 +2,7 @@
 """Tests of `infer quantize`: python3 tests/cli/test_quantize.py build/infer [WORD...]
 
 The types that a recipe gives are those of llama.cpp's llama-quantize (llama-cpp-python 0.3.36), recorded as hashes of "NAME TYPE"
-lines. The same harness as test_cli.py.
+lines; WITH: given a file of importance that names every matrix. The same harness as test_cli.py.
 """
 import hashlib
 import math
@@ -28,7 +28,15 @@ LLAMA = {
     'Q6_K': 'f6163487c8f9 9eff5219b7a1', 'IQ4_NL': '4a8e2ab25031 5d1bbad4bf72', 'IQ4_XS': '9c9f0a7b1aaf 5393c981d023',
     'TQ1_0': 'ad5e4a4dd0d8 f142d5aaf95d', 'TQ2_0': '6123e247048a 4ba89a9eb01c', 'BF16': 'b9f29385acfd 2685d1eaeb06',
 }
-FILE_TYPES = {'F32': 0, 'F16': 1, 'Q4_0': 2, 'Q4_K_M': 15, 'q4_k': 15, 'Q6_K': 18, 'IQ4_XS': 30, 'BF16': 32, 'MXFP4_MOE': 38}
+WITH = {
+    'IQ1_S': '29e6ca799f12 555eda4fa3e0', 'IQ1_M': 'ea1de2650bec ab98ed7fcf26', 'IQ2_XXS': 'cb58684d5f44 8a3a826ff636',
+    'IQ2_XS': '239a7fee29ad cf2114f7d955', 'IQ2_S': 'be75f8792eaa 667dac11be0a', 'IQ2_M': '00927525aec9 99830cb681f4',
+    'IQ3_XXS': '5e5fd922a79a e7004dfff71c', 'IQ3_XS': '9c93280a1a40 54b450a6d081', 'IQ3_S': '1378876d8a16 2ac43ef03f57',
+    'IQ3_M': '6af27520f058 c349801e333d', 'Q4_0': '9d80aacd2447 a7c29f52572c', 'Q5_0': '801e2b3388d8 418a30d76e1f',
+    'IQ4_NL': 'bc345c1f063a 0435b847b97f', 'IQ4_XS': 'e0f8bf190a4f 24e894ece5e9',
+}
+FILE_TYPES = {'F32': 0, 'F16': 1, 'Q4_0': 2, 'Q4_K_M': 15, 'q4_k': 15, 'Q6_K': 18, 'IQ4_XS': 30, 'BF16': 32, 'MXFP4_MOE': 38, 'IQ1_S': 24, 'IQ1_M': 31,
+              'IQ2_XXS': 19, 'IQ2_XS': 20, 'IQ2_S': 28, 'IQ2_M': 29, 'IQ3_XXS': 23, 'IQ3_XS': 22, 'IQ3_S': 26, 'IQ3_M': 27}
 
 
 def stories():
@@ -87,10 +95,10 @@ def values(path, name):
 def test_recipes():
     """Types as llama-quantize gives them, where rows fit and where they do not; --help names each recipe."""
     words = infer('quantize', '--help').out.decode().replace('.', ' ').replace(':', ' ').split()
-    for recipe, hashes in LLAMA.items():
+    for recipe, hashes, weighted in [(*x, False) for x in LLAMA.items()] + [(*x, True) for x in WITH.items()]:
         check(recipe in words, '--help does not name ' + recipe)
         for shape, want in enumerate(hashes.split()):
-            done = plan(made(shape), recipe)
+            done = plan(made(shape), recipe, *(('--imatrix', importance_of(made(shape), 'made%d.imatrix' % shape)) if weighted else ()))
             text = ''.join('%s %s\n' % x for x in sorted(types_of(done).items()))
             check(hashlib.sha256(text.encode()).hexdigest()[:12] == want, '%s of shape %d: %s' % (recipe, shape, text[:200]))
 
@@ -129,11 +137,58 @@ def test_errors():
     check(plan(small(), 'Q4_K', '--errors') == infer('quantize', small(), temp('out.gguf'), 'Q4_K', '--errors', '--json').json(), '--dry-run')
 
 
+# Of the trained model in tests/data, its matrices of 4096 values and more as rows of 256: squared errors over squared values of ggml_quantize_chunk of
+# llama-cpp-python 0.3.36, with equal weights (the lower of no imatrix, where it does without, and one of ones), and with weights().
+GGML = {
+    'IQ1_S': (0.2514, 0.1913), 'IQ1_M': (0.2016, 0.1341), 'IQ2_XXS': (0.1145, 0.07491), 'IQ2_XS': (0.0887, 0.05645), 'IQ2_S': (0.06311, 0.04638),
+    'IQ3_XXS': (0.03477, 0.02022), 'IQ3_S': (0.01926, 0.01276),
+}
+
+
+def weights():
+    """Of 256 columns, as tests/test_encode.c has them: its generator has made 4 numbers for each of 65,536 values before."""
+    r = Numbers(1)
+    for _ in range(4 << 16):
+        r.next()
+    return [(r.next() + 0.5)**4 + 0.01 for _ in range(256)]
+
+
+def test_trained():
+    """The types of code books lose less of trained weights than ggml's encoders, with importance and without."""
+    g = gguf_file.Gguf(stories())
+    data = b''
+    for name, (dims, kind, at) in g.tensors.items():
+        n = math.prod(dims)
+        if len(dims) > 1 and n >= 4096:
+            data += g.data[g.start + at:g.start + at + n // 256 * 1024]
+    gguf_file.write(temp('trained.gguf'), {'general.architecture': 'made'}, [('blk.0.ffn_up.weight', [256, len(data) // 1024], 0, data)])
+    m = matrix_file('trained.imatrix', [('blk.0.ffn_up.weight.in_sum2', [256, 1], 0, floats(weights())), ('blk.0.ffn_up.weight.counts', [1, 1], 0, floats([1]))])
+    for name, limits in GGML.items():
+        for limit, options in zip(limits, ((), ('--imatrix', m))):
+            done = plan(temp('trained.gguf'), 'Q8_0', '--type', 'ffn_up=' + name, '--errors', *options)
+            error = done['tensors'][0]['error']
+            check(0.5 * limit < error < 0.97 * limit, '%s %s: %g, ggml has %g' % (name, options, error, limit))
+
+
+def test_few_bits():
+    """Without importance they are written, with a warning; --target-size takes them where a file must be smaller than Q2_K."""
+    done = infer('quantize', small(), temp('out.gguf'), 'IQ2_XS')
+    check(done.err.count('warning: ') == 1 and '3 matrices become IQ2_XS' in done.err and '--imatrix' in done.err, done.err)
+    check('warning' not in infer('quantize', small(), temp('out.gguf'), 'IQ2_XS', '--imatrix', importance_of(small(), 'all.imatrix')).err, 'with importance')
+    check('warning' not in infer('quantize', small(), temp('out.gguf'), 'IQ3_S').err, 'a type that does well without')
+    least = plan(made(), 'Q2_K', '--output-type', 'q2_k', '--type', 'blk=q2_k')['bytes']
+    done = plan(made(), 'Q2_K', '--target-size', least * 4 // 5)
+    check(done['bytes'] <= least * 4 // 5 and any(t.startswith(('IQ1', 'IQ2')) for t in types_of(done).values()), '%s' % types_of(done))
+
+
 def test_threads():
     """The bytes do not depend on threads, or on how the input is split."""
     infer('quantize', made(), temp('one.gguf'), 'Q4_K_M', '-t', '1')
     infer('quantize', made(), temp('three.gguf'), 'Q4_K_M', '-t', '3')
     check(read(temp('one.gguf')) == read(temp('three.gguf')), 'threads')
+    infer('quantize', made(), temp('few.gguf'), 'IQ3_XXS', '-t', '1')
+    infer('quantize', made(), temp('three.gguf'), 'IQ3_XXS', '-t', '3')
+    check(read(temp('few.gguf')) == read(temp('three.gguf')), 'threads')
     infer('split', made(), temp('part'), '--max-tensors', '40')
     first = next(f for f in sorted(os.listdir(cli.TEMP)) if f.startswith('part-00001'))
     infer('quantize', temp(first), temp('three.gguf'), 'Q4_K_M')
@@ -175,6 +230,17 @@ def matrix_file(name, tensors):
     return temp(name)
 
 
+def importance_of(model, name):
+    """A file that says of every matrix, but the two that usually have none, that its columns count alike."""
+    tensors = []
+    for tensor, (dims, _, _) in gguf_file.Gguf(model).tensors.items():
+        if len(dims) < 2 or tensor in ('token_embd.weight', 'output.weight'):
+            continue
+        n = dims[2] if len(dims) > 2 else 1
+        tensors += [(tensor + '.in_sum2', [dims[0], n], 0, floats([1.0] * dims[0] * n)), (tensor + '.counts', [1, n], 0, floats([1] * n))]
+    return matrix_file(name, tensors)
+
+
 def floats(x):
     return struct.pack('<%df' % len(x), *x)
 
@@ -185,7 +251,7 @@ def test_importance():
     experts = [1.0 if i % 5 == 0 else 1e-3 for i in range(768)]
     m = matrix_file('some.imatrix', [('blk.0.attn_q.weight.in_sum2', [256, 1], 0, floats([10 * x for x in count])), ('blk.0.attn_q.weight.counts', [1, 1], 0, floats([10])),
                                      ('blk.0.ffn_up_exps.weight.in_sum2', [256, 3], 0, floats(experts)), ('blk.0.ffn_up_exps.weight.counts', [1, 3], 0, floats([1, 0, 1]))])
-    for recipe in ('Q2_K', 'Q4_0', 'Q4_K', 'Q6_K', 'IQ4_XS'):
+    for recipe in ('Q2_K', 'Q4_0', 'Q4_K', 'Q6_K', 'IQ4_XS', 'IQ1_S', 'IQ1_M', 'IQ2_XXS', 'IQ2_XS', 'IQ3_XXS', 'IQ3_S'):
         infer('quantize', small(), temp('with.gguf'), recipe, '--imatrix', m, '--type', 'exps=' + recipe)
         infer('quantize', small(), temp('without.gguf'), recipe, '--type', 'exps=' + recipe)
 
@@ -220,9 +286,9 @@ def test_refused():
     infer('quantize', temp('q4.gguf'), temp('twice.gguf'), 'Q2_K', '--requantize')
     infer('quantize', temp('q4.gguf'), temp('twice.gguf'), 'F32', '--requantize')
     check(values(temp('twice.gguf'), 'blk.0.attn_q.weight') == values(temp('q4.gguf'), 'blk.0.attn_q.weight'), 'back to F32')
-    for words in ([small(), temp('x'), 'Q9_Z'], [small(), temp('x'), 'IQ1_S'], [small(), 'Q4_0'], [small()], [small(), small(), 'Q4_0'],
+    for words in ([small(), temp('x'), 'Q9_Z'], [small(), temp('x'), 'Q8_1'], [small(), 'Q4_0'], [small()], [small(), small(), 'Q4_0'],
                   [small(), temp('x'), 'Q4_0', '--type', 'x=nope'], [small(), temp('x'), 'Q4_0', '--type', 'q4_0'], [small(), temp('x'), 'Q4_0', '--type', '=q4_0'],
-                  [small(), temp('x'), 'Q4_0', '--output-type', 'iq1_s'], [small(), temp('x'), 'Q4_0', '-t', '0']):
+                  [small(), temp('x'), 'Q4_0', '--output-type', 'q8_1'], [small(), temp('x'), 'Q4_0', '-t', '0']):
         infer('quantize', *words, status=2)
     infer('quantize', temp('none.gguf'), temp('x'), 'Q4_0', status=1)
     infer('quantize', small(), os.path.join(temp('nofolder'), 'x'), 'Q4_0', status=1)

@@ -86,6 +86,7 @@ static int plan(job *j) {
     layout l;
     size_t i;
     layout_of(&j->in, &l);
+    l.importance = j->importance.file.open;
     free(j->tensors);
     free(j->errors);
     j->n_fitted = 0;
@@ -357,17 +358,23 @@ static int compare(job *j, converting *c) {
     return status;
 }
 
-/* Matrices that a file of importance lacks, but the two that usually have none. */
+/* Matrices that a file of importance lacks, but the two that usually have none; or that need one and have none. */
 static void tell_unknown(const job *j) {
-    unsigned long changed = 0, without = 0;
+    unsigned long changed = 0, without = 0, wanted = 0;
+    const char *type = "";
     size_t i;
     for (i = 0; i < j->in.n_tensors; i++) {
         const file_tensor *t = &j->in.tensors[i];
         if (j->tensors[i].type == t->type || strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0) continue;
         changed++;
-        without += !importance_has(&j->importance, t);
+        if (importance_has(&j->importance, t)) continue;
+        without++;
+        if (!type_wants_importance((int32_t)j->tensors[i].type)) continue;
+        wanted++;
+        type = infer_type_name((int32_t)j->tensors[i].type);
     }
     if (j->importance.file.open && without) fprintf(stderr, "warning: %lu of %lu matrices have no importance in %s\n", without, changed, j->importance.file.path);
+    else if (wanted) fprintf(stderr, "warning: %lu matrices become %s or the like without --imatrix, which costs quality: see infer imatrix\n", wanted, type);
 }
 
 static int run_job(job *j, const char *path) {
@@ -382,12 +389,12 @@ static int run_job(job *j, const char *path) {
     status = compare(j, &c);
     if (status != CLI_DONE) return status;
     if (!plan(j)) return CLI_FAILED;
-    tell_unknown(j);
     header = header_bytes(j, &total);
     if (header == 0) return cli_fail(j->command, "out of memory");
     c.progress = NULL;
     if (j->target) status = plan_target(j, &c, header, (uint64_t)j->target);
     header_bytes(j, &total);
+    if (status == CLI_DONE) tell_unknown(j);
     if (status == CLI_DONE && j->dry) status = j->error ? measure_all(j, &c, "measuring") : CLI_DONE;
     else if (status == CLI_DONE) status = write_model(j, &c, path);
     if (status != CLI_DONE) return status;
@@ -489,10 +496,12 @@ int cmd_quantize(int argc, char **argv) {
     const cli_spec spec = {"quantize",
                            "IN OUT TYPE",
                            "Write a model with its matrices in another storage type: F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q2_K_S Q3_K_S Q3_K_M\n"
-                           "Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4 Q1_0 Q2_0 F32. In the mixtures\n"
-                           "(_S, _M, _L) some tensors get more bits. Vectors, routers and convolutions stay as they are. OUT appears when it is\n"
-                           "complete. With --dry-run OUT may be left out. IN may be a Hugging Face folder, as for `infer convert`. --report\n"
-                           "shows bytes by kind of tensor and bits by layer; with --errors errors by layer; with --compare the types.\n",
+                           "Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ4_NL IQ4_XS IQ3_M IQ3_S IQ3_XS IQ3_XXS IQ2_M IQ2_S IQ2_XS IQ2_XXS IQ1_M\n"
+                           "IQ1_S TQ1_0 TQ2_0 MXFP4_MOE NVFP4 Q1_0 Q2_0 F32. In the mixtures (_S, _M, _L, IQ1 to IQ3) some tensors get more bits.\n"
+                           "IQ1, IQ2 and IQ3_XXS want --imatrix: without one there is a warning. Vectors, routers and convolutions stay as they\n"
+                           "are. OUT appears when it is complete. With --dry-run OUT may be left out. IN may be a Hugging Face folder, as for\n"
+                           "`infer convert`. --report shows bytes by kind of tensor and bits by layer; with --errors errors by layer; with\n"
+                           "--compare the types.\n",
                            options,
                            sizeof options / sizeof options[0],
                            TAKES_JSON | TAKES_REPORT,

@@ -27,6 +27,8 @@ typedef struct layout {
     int n_layers;
     int tied;      /* there is no output.weight */
     int64_t share; /* heads that share keys and values; 0 = unknown */
+    int64_t experts;
+    int importance; /* of columns is known: set by the caller */
 } layout;
 void layout_of(const file_model *m, layout *out);
 /* The layer of "blk.7.attn_v.weight", "enc.blk.7.attn_v.weight", and what follows the number; -1 = none, and all of the name. */
@@ -35,6 +37,8 @@ int tensor_layer(const char *name, const char **rest);
 int recipe_takes(const file_tensor *t);
 /* The type that a recipe gives to such a tensor, before rows that do not fit. */
 int32_t recipe_type(const recipe *r, const layout *l, const file_tensor *t);
+/* Is its error without importance of columns so large that the user should hear of it? */
+int type_wants_importance(int32_t type);
 /* A type whose blocks fit into rows of this width: the same, or one of about its size. */
 int32_t type_fitting(int32_t type, uint64_t width);
 

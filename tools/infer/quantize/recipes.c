@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANY, FIRST_2, FIRST_4, FIRST_8TH, FIRST_16TH, MORE, SHARED_4 };
-enum { VALUES = 1, DOWN, OUT, QKV, EXPERTS, EMBEDDING };
+enum { ANY, FIRST_2, FIRST_4, FIRST_8TH, FIRST_16TH, MIDDLE, MORE, SHARED_4, SHARED_OR_EXPERTS_4 };
+enum { VALUES = 1, DOWN, OUT, EXPERTS, EMBEDDING, QUERIES, KEYS, GATE_UP };
+enum { WITH = 256, WITHOUT = 512 }; /* added to layers: only with importance, or without */
 
 /* The first rule of a recipe that fits a tensor is taken. */
 typedef struct rule {
-    const char *recipe;
+    const char *recipe; /* or several */
     int part, layers; /* of the model */
     const char *type;
 } rule;
@@ -29,6 +30,9 @@ static const recipe RECIPES[] = {
     {"Q6_K", "Q6_K", 18, NULL}, {"IQ4_NL", "IQ4_NL", 25, "Q6_K"}, {"IQ4_XS", "IQ4_XS", 30, "Q6_K"}, {"TQ1_0", "TQ1_0", 36, "Q6_K"},
     {"TQ2_0", "TQ2_0", 37, "Q6_K"}, {"MXFP4_MOE", "Q8_0", 38, NULL}, {"NVFP4", "NVFP4", 39, "Q6_K"},
     {"Q1_0", "Q1_0", 40, "Q6_K"}, {"Q2_0", "Q2_0", 41, "Q6_K"},
+    {"IQ1_S", "IQ1_S", 24, "Q5_K"}, {"IQ1_M", "IQ1_M", 31, "Q5_K"}, {"IQ2_XXS", "IQ2_XXS", 19, "Q5_K"}, {"IQ2_XS", "IQ2_XS", 20, "Q5_K"},
+    {"IQ2_S", "IQ2_XS", 28, "Q5_K"}, {"IQ2_M", "IQ2_S", 29, "Q5_K"}, {"IQ3_XXS", "IQ3_XXS", 23, "Q5_K"}, {"IQ3_XS", "IQ3_S", 22, "Q6_K"},
+    {"IQ3_S", "IQ3_S", 26, "Q6_K"}, {"IQ3_M", "IQ3_S", 27, "Q6_K"},
 };
 enum { N_RECIPES = (int)(sizeof RECIPES / sizeof RECIPES[0]) };
 
@@ -36,13 +40,23 @@ static const rule RULES[] = {
     {"Q2_K", VALUES, SHARED_4, "Q4_K"}, {"Q2_K", VALUES, ANY, "Q3_K"}, {"Q2_K", DOWN, ANY, "Q3_K"}, {"Q2_K", OUT, ANY, "Q3_K"},
     {"Q2_K_S", VALUES, SHARED_4, "Q4_K"}, {"Q2_K_S", DOWN, FIRST_8TH, "Q4_K"},
     {"Q3_K_M", VALUES, FIRST_2, "Q5_K"}, {"Q3_K_M", VALUES, ANY, "Q4_K"}, {"Q3_K_M", DOWN, FIRST_16TH, "Q5_K"}, {"Q3_K_M", DOWN, ANY, "Q4_K"},
-    {"Q3_K_M", OUT, ANY, "Q4_K"}, {"Q3_K_M", QKV, ANY, "Q4_K"},
-    {"Q3_K_L", VALUES, ANY, "Q5_K"}, {"Q3_K_L", DOWN, ANY, "Q5_K"}, {"Q3_K_L", OUT, ANY, "Q5_K"}, {"Q3_K_L", QKV, ANY, "Q4_K"},
+    {"Q3_K_M", OUT, ANY, "Q4_K"},
+    {"Q3_K_L", VALUES, ANY, "Q5_K"}, {"Q3_K_L", DOWN, ANY, "Q5_K"}, {"Q3_K_L", OUT, ANY, "Q5_K"},
     {"Q4_K_S", VALUES, FIRST_4, "Q5_K"}, {"Q4_K_S", DOWN, FIRST_8TH, "Q5_K"},
-    {"Q4_K_M", VALUES, MORE, "Q6_K"}, {"Q4_K_M", DOWN, MORE, "Q6_K"}, {"Q4_K_M", QKV, ANY, "Q5_K"},
-    {"Q5_K_M", VALUES, MORE, "Q6_K"}, {"Q5_K_M", DOWN, MORE, "Q6_K"}, {"Q5_K_M", QKV, ANY, "Q6_K"},
-    {"IQ4_NL", VALUES, SHARED_4, "Q5_K"}, {"IQ4_NL", DOWN, FIRST_8TH, "Q5_K"},
-    {"IQ4_XS", VALUES, SHARED_4, "Q5_K"}, {"IQ4_XS", DOWN, FIRST_8TH, "Q5_K"},
+    {"Q4_K_M", VALUES, MORE, "Q6_K"}, {"Q4_K_M", DOWN, MORE, "Q6_K"},
+    {"Q5_K_M", VALUES, MORE, "Q6_K"}, {"Q5_K_M", DOWN, MORE, "Q6_K"},
+    {"Q4_0", DOWN, FIRST_8TH | WITH, "Q4_1"}, {"Q5_0", DOWN, FIRST_8TH | WITH, "Q5_1"},
+    {"IQ4_NL", VALUES, SHARED_4, "Q5_K"}, {"IQ4_NL", DOWN, FIRST_8TH | WITHOUT, "Q5_K"},
+    {"IQ4_XS", VALUES, SHARED_4, "Q5_K"}, {"IQ4_XS", DOWN, FIRST_8TH | WITHOUT, "Q5_K"},
+    {"IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M", VALUES, SHARED_OR_EXPERTS_4, "Q4_K"},
+    {"IQ1_S IQ1_M IQ2_XXS IQ2_XS", VALUES, ANY, "Q2_K"}, {"IQ1_S IQ1_M IQ2_XXS IQ2_XS", DOWN, FIRST_8TH, "Q2_K"},
+    {"IQ1_S IQ1_M IQ2_XXS IQ2_XS", EMBEDDING, ANY, "Q2_K"}, {"IQ1_S IQ1_M", OUT, ANY, "IQ2_XXS"},
+    {"IQ2_S IQ2_M", VALUES, ANY, "IQ3_S"}, {"IQ2_S IQ2_M", DOWN, FIRST_8TH, "IQ3_S"}, {"IQ2_S IQ2_M IQ3_XXS", OUT, ANY, "IQ3_S"},
+    {"IQ2_S IQ2_M IQ3_XXS", EMBEDDING, ANY, "IQ3_S"},
+    {"IQ3_XXS IQ3_XS IQ3_S", VALUES, SHARED_4, "Q4_K"}, {"IQ3_XXS", VALUES, ANY | WITHOUT, "IQ3_S"}, {"IQ3_XXS", DOWN, FIRST_8TH | WITHOUT, "Q4_K"},
+    {"IQ3_XXS", DOWN, ANY | WITHOUT, "Q3_K"}, {"IQ3_XXS", QUERIES, ANY, "IQ2_S"}, {"IQ3_XXS", KEYS, ANY, "IQ2_S"},
+    {"IQ3_XS", QUERIES, ANY, "IQ3_XXS"}, {"IQ3_XS", KEYS, ANY, "IQ3_XXS"}, {"IQ3_XS", GATE_UP, MIDDLE, "IQ3_XXS"},
+    {"IQ3_M", VALUES, ANY, "Q4_K"}, {"IQ3_M", DOWN, FIRST_8TH, "Q4_K"}, {"IQ3_M", OUT, ANY, "Q4_K"},
     {"MXFP4_MOE", EXPERTS, ANY, "MXFP4"}, {"TQ1_0", EMBEDDING, ANY, "Q4_K"}, {"TQ2_0", EMBEDDING, ANY, "Q4_K"},
 };
 /* Other names of recipes. */
@@ -51,7 +65,8 @@ static const char *const SAME[][2] = {{"Q3_K", "Q3_K_M"}, {"Q4_K", "Q4_K_M"}, {"
 /* Types in whose place another stands where rows are no multiple of their blocks. */
 static const struct { const char *type, *instead; } FITTING[] = {
     {"Q2_K", "Q4_0"}, {"Q3_K", "Q4_0"}, {"Q4_K", "Q5_0"}, {"Q5_K", "Q5_1"}, {"Q6_K", "Q8_0"}, {"IQ4_XS", "IQ4_NL"}, {"TQ1_0", "Q4_0"}, {"TQ2_0", "Q4_0"},
-    {"NVFP4", "MXFP4"}, {"Q1_0", "Q4_0"}, {"Q2_0", "Q4_0"},
+    {"NVFP4", "MXFP4"}, {"Q1_0", "Q4_0"}, {"Q2_0", "Q4_0"}, {"IQ1_S", "IQ4_NL"}, {"IQ1_M", "IQ4_NL"}, {"IQ2_XXS", "IQ4_NL"}, {"IQ2_XS", "IQ4_NL"},
+    {"IQ2_S", "IQ4_NL"}, {"IQ3_XXS", "IQ4_NL"}, {"IQ3_S", "IQ4_NL"},
 };
 
 static int same_name(const char *a, const char *b) {
@@ -152,6 +167,7 @@ void layout_of(const file_model *m, layout *out) {
     }
     if (arch == NULL || arch->type != GGUF_STRING || arch->bytes < 8 || arch->bytes - 8 >= sizeof name) return;
     memcpy(name, arch->value + 8, arch->bytes - 8);
+    out->experts = whole(m, name, "expert_count");
     heads = whole(m, name, "attention.head_count");
     kv = whole(m, name, "attention.head_count_kv");
     if (heads > 0 && kv > 0) out->share = heads / kv;
@@ -174,13 +190,16 @@ int recipe_takes(const file_tensor *t) {
     return !has_one(t->name, stay) || has_one(t->name, but);
 }
 
+static int is_embedding(const char *name) { return strcmp(name, "token_embd.weight") == 0 || strcmp(name, "per_layer_token_embd.weight") == 0; }
+
 static int part_of(const char *name) {
-    if (strcmp(name, "token_embd.weight") == 0) return EMBEDDING;
+    if (is_embedding(name)) return EMBEDDING;
     if (strstr(name, "_exps.")) return EXPERTS;
-    if (strstr(name, "attn_v.")) return VALUES;
+    if (strstr(name, "attn_v.") || strstr(name, "attn_qkv.") || strstr(name, "attn_kv_b.")) return VALUES;
     if (strstr(name, "ffn_down")) return DOWN;
     if (strstr(name, "attn_output.")) return OUT;
-    if (strstr(name, "attn_qkv.")) return QKV;
+    if (strstr(name, "attn_q.")) return QUERIES;
+    if (strstr(name, "attn_k.")) return KEYS;
     return 0;
 }
 
@@ -188,25 +207,53 @@ static int part_of(const char *name) {
 static int more(int i, int n) { return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2; }
 
 static int in_layers(const layout *l, int layer, int which) {
-    switch (which) {
+    if (which >= WITH && l->importance != (which & WITH) / WITH) return 0;
+    switch (which & (WITH - 1)) {
     case FIRST_2: return layer < 2;
     case FIRST_4: return layer < 4;
     case FIRST_8TH: return layer < l->n_layers / 8;
     case FIRST_16TH: return layer < l->n_layers / 16;
+    case MIDDLE: return layer >= l->n_layers / 8 && layer < 7 * l->n_layers / 8;
     case MORE: return more(layer, l->n_layers);
     case SHARED_4: return l->share >= 4;
+    case SHARED_OR_EXPERTS_4: return l->share >= 4 || l->experts >= 4;
     default: return 1;
     }
 }
 
+/* One of the words of a list, which spaces separate. */
+static int has_word(const char *list, const char *word) {
+    const size_t n = strlen(word);
+    const char *at;
+    for (at = list; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ')) return 1;
+    return 0;
+}
+
+/* Does a rule fit a part? ffn_down and the others may be experts, which have parts of their own. */
+static int fits_part(const rule *rule, int part, const char *name) {
+    if (rule->part == DOWN) return strstr(name, "ffn_down") != NULL;
+    if (rule->part == GATE_UP) return strstr(name, "ffn_gate") != NULL || strstr(name, "ffn_up") != NULL;
+    return rule->part == part;
+}
+
 int32_t recipe_type(const recipe *r, const layout *l, const file_tensor *t) {
     const char *rest;
-    const int layer = tensor_layer(t->name, &rest), part = part_of(t->name), down = strstr(t->name, "ffn_down") != NULL;
-    const int last = strcmp(t->name, "output.weight") == 0 || (l->tied && strcmp(t->name, "token_embd.weight") == 0);
+    const int layer = tensor_layer(t->name, &rest), part = part_of(t->name);
+    const int last = strcmp(t->name, "output.weight") == 0 || (l->tied && is_embedding(t->name));
     size_t i;
-    if (last && r->output) return must(r->output);
-    for (i = 0; i < sizeof RULES / sizeof RULES[0]; i++)
-        if (strcmp(RULES[i].recipe, r->name) == 0 && (RULES[i].part == part || (RULES[i].part == DOWN && down)) && in_layers(l, layer, RULES[i].layers))
-            return must(RULES[i].type);
+    if (last && r->output) return must(type_fitting(must(r->type), t->dims[0]) == must(r->type) ? r->output : "Q8_0");
+    for (i = 0; i < sizeof RULES / sizeof RULES[0]; i++) {
+        const rule *rule = &RULES[i];
+        if (has_word(rule->recipe, r->name) && fits_part(rule, part, t->name) && in_layers(l, layer, rule->layers)) return must(rule->type);
+    }
     return must(r->type);
+}
+
+int type_wants_importance(int32_t type) {
+    static const char *const types[] = {"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS"};
+    size_t i;
+    for (i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (must(types[i]) == type) return 1;
+    return 0;
 }

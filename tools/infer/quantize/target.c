@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const CANDIDATES[] = {"Q2_K", "Q3_K", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q8_0"};
+static const char *const CANDIDATES[] = {"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "Q2_K", "IQ3_XXS", "IQ3_S", "Q3_K", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q8_0"};
 enum { N_CANDIDATES = (int)(sizeof CANDIDATES / sizeof CANDIDATES[0]), SAMPLE_ROWS = 48 };
 
 typedef struct option { int32_t type; uint64_t bytes; double error; } option;
