@@ -32,7 +32,7 @@ static const cli_command COMMANDS[] = {
     {"imatrix", "MODEL -f TEXT --out FILE", "which columns of matrices count, for quantize", cmd_imatrix},
     {"perplexity", "MODEL... -f FILE", "how well models predict a text", cmd_perplexity},
     {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},
-    {"serve", "MODEL", "HTTP server", NULL},
+    {"serve", "MODEL", "serve a model over HTTP, with a page to chat", cmd_serve},
     {"completions", "bash|zsh|fish", "print completions for a shell", completions},
 };
 enum { N_COMMANDS = (int)(sizeof COMMANDS / sizeof COMMANDS[0]) };
