@@ -141,6 +141,15 @@ static void end_choice(job *j, choice *c) {
     int32_t i;
     c->ended = 1;
     j->n_ended++;
+    if (c->request == NULL) { /* nothing was to be generated */
+        infer_request_params p;
+        memset(&p, 0, sizeof p);
+        if (j->choose) j->choose(j, c, &p);
+        c->info.generate.prompt_tokens = p.n_tokens;
+        c->info.generate.stop_reason = INFER_STOP_LIMIT;
+        j->writer->end(j, c);
+        return;
+    }
     infer_request_get_info(c->request, &c->info);
     c->error = *infer_request_error(c->request);
     i = c->info.generate.stop_string;
@@ -249,6 +258,7 @@ job *job_create(call *c, const writer *w, const parameter *table, size_t n) {
     j->writer = w;
     j->created = (long long)time(NULL);
     j->k = -1;
+    j->groups = 1;
     pthread_mutex_init(&j->lock, NULL);
     pthread_cond_init(&j->changed, NULL);
     if (asked_read(&j->asked, c->json, table, n, &c->server->options->common->sampling, &c->failure)) j->model = models_take(c->server, j->asked.model, &c->failure);
@@ -372,6 +382,7 @@ static int submit_one(job *j, choice *c) {
         j->chat.fn = take_delta;
         j->chat.user = c;
     } else p.generate.text = take_text;
+    if (j->choose) j->choose(j, c, &p);
     r = infer_queue_submit(j->model->queue, &p, &c->request, &err);
     if (r == INFER_OK) return 1;
     if (r == INFER_ERR_LIMIT && strncmp(err.message, "the queue is full", 17) == 0) {
@@ -384,13 +395,14 @@ static int submit_one(job *j, choice *c) {
 int job_submit(job *j) {
     int i;
     j->began = platform_clock();
-    for (i = 0; i < j->n_choices; i++) {
+    for (i = 0; j->nothing && i < j->n_choices; i++) j->choices[i].done = 1;
+    for (i = 0; !j->nothing && i < j->n_choices; i++) {
         if (!submit_one(j, &j->choices[i])) {
             while (i < j->n_choices) j->choices[i++].done = 1; /* never begun */
             return 0;
         }
     }
-    job_list(j);
+    if (!j->nothing) job_list(j);
     return 1;
 }
 
@@ -454,7 +466,7 @@ void job_free(job *j) {
     free(j->tokens);
     free((void *)j->stops);
     free(j->stop_ids);
-    free(j->own);
+    if (j->own) j->own_free(j->own);
     free(j->choices);
     pthread_mutex_destroy(&j->lock);
     pthread_cond_destroy(&j->changed);

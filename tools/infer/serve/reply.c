@@ -22,9 +22,9 @@ void write_usage(const job *j, cli_text *t) {
     int i;
     for (i = 0; i < j->n_choices; i++) {
         const choice *c = &j->choices[i];
-        if (i == 0) {
-            prompt = c->info.generate.prompt_tokens;
-            cached = c->info.reused;
+        if (i % (j->n_choices / j->groups) == 0) {
+            prompt += c->info.generate.prompt_tokens;
+            cached += c->info.reused;
         }
         fresh += c->info.generate.new_tokens;
         reasoning += c->reasoning_tokens;

@@ -228,7 +228,8 @@ typedef struct choice {
     /* the connection's */
     cli_text text, reasoning, calls; /* calls: rows of JSON */
     cli_text logprobs;    /* rows that were not given out */
-    int n_calls, ended, begun, reasons; /* begun: content was given out; reasons: reasoning is being given out */
+    int n_calls, ended;
+    int begun;            /* the writer's */
     infer_request_info info;
     infer_error error;
     const char *stop;     /* the stop string that ended it, NULL = none */
@@ -255,7 +256,7 @@ typedef struct job {
     asked asked;
     char id[64];
     long long created;
-    int stream, usage, k, legacy; /* usage: at the end of the stream; k: logprobs, -1 = none */
+    int stream, usage, k; /* usage: at the end of the stream; k: logprobs, -1 = none */
     infer_request_params params;
     infer_chat_params chat;
     cli_text messages, tools, variables, begun; /* of chat */
@@ -266,10 +267,14 @@ typedef struct job {
     int tool_calls;      /* the model may call: replies are parsed for calls */
     int one_call;        /* no more than one */
     int forced;          /* the reply is a call: its marks have begun */
-    void *own;           /* the interface's, freed with the job */
+    int nothing;         /* no token is to be generated */
+    void *own;           /* the interface's; freed with the job */
+    void (*own_free)(void *own);
+    void (*choose)(struct job *j, choice *c, infer_request_params *p); /* what differs between the choices; NULL = nothing */
     uint64_t seed;
     choice *choices;
     int n_choices, n_ended;
+    int groups;          /* of choices with the same prompt: prompts */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int waits;           /* the connection's thread */
