@@ -131,6 +131,7 @@ int chat_response_format(job *j, const infer_json *format, const char *where) {
         memset(&p, 0, sizeof p);
     }
     if (format == NULL || json_is(type, "text")) return 1;
+    j->formed = 1;
     if (json_is(type, "json_object")) {
         p.json = 1;
         p.root = "object";
@@ -169,6 +170,17 @@ static int check_tool(const infer_json *tool, size_t i, failure *f) {
     return 1;
 }
 
+/* The arguments' schema: those that it names and no others, unless it says that there may be. */
+static void write_parameters(cli_text *t, const infer_json *schema) {
+    size_t i;
+    out(t, "{");
+    if (infer_json_get(schema, "type") == NULL) out(t, "\"type\":\"object\",");
+    if (infer_json_get(schema, "properties") == NULL) out(t, "\"properties\":{},");
+    if (infer_json_get(schema, "additionalProperties") == NULL) out(t, "\"additionalProperties\":false,");
+    for (i = 0; i < infer_json_count(schema); i++) out(t, "%j:%v,", infer_json_name(schema, i, NULL), infer_json_at(schema, i));
+    if (t->n) t->s[t->n - 1] = '}';
+}
+
 /* The reply has to be a call of one of the tools, or of the one that has this name: the marks stand there already, and what follows
  * is JSON by a schema. */
 static int force(job *j, const infer_json *tools, const char *name) {
@@ -192,8 +204,7 @@ static int force(job *j, const infer_json *tools, const char *name) {
         const infer_json *tool = infer_json_at(tools, i), *parameters = infer_json_get(infer_json_get(tool, "function"), "parameters");
         if (name && strcmp(name, tool_name(tool)) != 0) continue;
         out(&t, "%s{\"type\":\"object\",\"properties\":{\"name\":{\"const\":%j},%j:", found++ ? "," : "", tool_name(tool), FORCED[k].arguments);
-        if (infer_json_kind(parameters) == INFER_JSON_OBJECT) out(&t, "%v", parameters);
-        else out(&t, "{\"type\":\"object\"}");
+        write_parameters(&t, parameters);
         out(&t, "},\"required\":[\"name\",%j],\"additionalProperties\":false}", FORCED[k].arguments);
     }
     out(&t, FORCED[k].list ? "]}}" : "]}");
@@ -230,8 +241,32 @@ int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice) {
     j->tool_calls = 1;
     j->one_call = j->asked.has_parallel && !j->asked.parallel;
     if (name || (choice && strcmp(choice, "required") == 0)) return force(j, tools, name);
-    if (j->grammar) return fail(f, 400, NULL, "response_format", "'response_format' and 'tools' exclude each other, unless 'tool_choice' is none");
+    if (j->formed) return fail(f, 400, NULL, "response_format", "'response_format' and 'tools' exclude each other, unless 'tool_choice' is none");
     return 1;
+}
+
+/* ---- from other interfaces ------------------------------------------------------------------ */
+
+static int parse(job *j, const cli_text *t, infer_json **v) {
+    infer_error err;
+    *v = NULL;
+    if (t->failed) return fail(&j->call->failure, 503, NULL, NULL, "out of memory");
+    return t->n == 0 || infer_json_parse(v, t->s, t->n, NULL, &err) == INFER_OK || fail_by(&j->call->failure, err.code, err.message);
+}
+
+int chat_messages_text(job *j, const cli_text *messages) {
+    infer_json *v;
+    const int ok = parse(j, messages, &v) && chat_messages(j, v);
+    infer_json_free(v);
+    return ok;
+}
+
+int chat_tools_text(job *j, const cli_text *tools, const cli_text *tool_choice) {
+    infer_json *v = NULL, *choice = NULL;
+    const int ok = parse(j, tools, &v) && parse(j, tool_choice, &choice) && chat_tools(j, v, choice);
+    infer_json_free(v);
+    infer_json_free(choice);
+    return ok;
 }
 
 /* ---- does the template agree? --------------------------------------------------------------- */
@@ -277,7 +312,7 @@ static int opens_reasoning(job *j, int *opens) {
 
 int chat_check(job *j) {
     int opens = 0;
-    if (j->grammar == NULL || strchr(j->model->format, '/') == NULL) return 1;
+    if ((!j->formed && !j->forced) || strchr(j->model->format, '/') == NULL) return 1;
     if (j->chat.thinking == 1) return fail(&j->call->failure, 400, NULL, "response_format", "a reply of a given form has no place for reasoning");
     j->chat.thinking = -1;
     if (!opens_reasoning(j, &opens)) return 0;

@@ -162,10 +162,9 @@ static int prepare(job *j) {
 }
 
 void route_chat_completions(call *c) {
-    const int stream = infer_json_kind(infer_json_get(c->json, "stream")) == INFER_JSON_TRUE;
-    job *j = job_create(c, stream ? &STREAM : &WHOLE, TABLE, sizeof TABLE / sizeof TABLE[0]);
+    job *j = job_create(c, &WHOLE, TABLE, sizeof TABLE / sizeof TABLE[0]);
     if (j == NULL) return;
-    j->stream = stream;
+    if (j->stream) j->writer = &STREAM;
     random_id(j->id, sizeof j->id, "chatcmpl-");
     prepare(j);
     job_answer(j);

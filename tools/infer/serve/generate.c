@@ -106,7 +106,8 @@ static void note_token(job *j, choice *c, const event *e, const infer_top *top) 
     size_t i;
     cli_text *t = &c->logprobs;
     if (t->n) out(t, ",");
-    write_token(j, t, e->number, (double)e->logprob);
+    for (i = 0; i < n && top[i].token != e->number; i++) {}
+    write_token(j, t, e->number, (double)(i < n ? top[i].logprob : e->logprob)); /* one figure for one token */
     out(t, ",\"top_logprobs\":[");
     for (i = 0; i < n && (int)i < j->k; i++) {
         if (i) out(t, ",");
@@ -263,6 +264,7 @@ job *job_create(call *c, const writer *w, const parameter *table, size_t n) {
     pthread_cond_init(&j->changed, NULL);
     if (asked_read(&j->asked, c->json, table, n, &c->server->options->common->sampling, &c->failure)) j->model = models_take(c->server, j->asked.model, &c->failure);
     if (j->model && j->model->queue == NULL) fail(&c->failure, 400, "unsupported", "model", "the model does not generate: %s", j->model->why_no_queue);
+    j->stream = j->asked.stream;
     if (!c->failure.status) return j;
     job_free(j);
     return NULL;

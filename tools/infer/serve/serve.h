@@ -100,7 +100,8 @@ void asked_free(asked *a);
 #define SERVE_IGNORED(name) {name, PARAM_IGNORED, 0, 0, 0, NULL}
 #define SERVE_PARAMS_IGNORED \
     SERVE_IGNORED("user"), SERVE_IGNORED("metadata"), SERVE_IGNORED("store"), SERVE_IGNORED("service_tier"), \
-    SERVE_IGNORED("safety_identifier"), SERVE_IGNORED("prompt_cache_key"), SERVE_IGNORED("prompt_cache_retention")
+    SERVE_IGNORED("safety_identifier"), SERVE_IGNORED("prompt_cache_key"), SERVE_IGNORED("prompt_cache_retention"), \
+    SERVE_IGNORED("prompt_cache_options")
 /* A member by name that has to be a text; NULL after setting f. */
 const char *json_get_text(const infer_json *object, const char *name, const char *where, failure *f);
 int json_is(const infer_json *v, const char *text); /* is it this string? */
@@ -229,7 +230,7 @@ typedef struct choice {
     cli_text text, reasoning, calls; /* calls: rows of JSON */
     cli_text logprobs;    /* rows that were not given out */
     int n_calls, ended;
-    int begun;            /* the writer's */
+    int begun, block;     /* the writer's */
     infer_request_info info;
     infer_error error;
     const char *stop;     /* the stop string that ended it, NULL = none */
@@ -266,7 +267,7 @@ typedef struct job {
     infer_grammar *grammar;
     int tool_calls;      /* the model may call: replies are parsed for calls */
     int one_call;        /* no more than one */
-    int forced;          /* the reply is a call: its marks have begun */
+    int formed, forced;  /* the reply has a given form; it is a call: its marks have begun */
     int nothing;         /* no token is to be generated */
     void *own;           /* the interface's; freed with the job */
     void (*own_free)(void *own);
@@ -301,7 +302,9 @@ void job_free(job *j);
 
 /* ---- chat.c --------------------------------------------------------------------------------- */
 
-/* The conversation of j->chat from OpenAI's form. Each returns 0 after setting the call's failure. */
+/* The conversation of j->chat from OpenAI's form, as JSON or as text of JSON. Each returns 0 after setting the call's failure. */
+int chat_messages_text(job *j, const cli_text *messages);
+int chat_tools_text(job *j, const cli_text *tools, const cli_text *tool_choice); /* empty: none */
 int chat_messages(job *j, const infer_json *messages);
 int chat_variables(job *j);
 /* tool_choice and parallel_tool_calls, too. After chat_messages. */
