@@ -53,7 +53,7 @@ class Server:
     """`infer serve` with these options, on a free port; `log` is its stderr so far."""
 
     def __init__(self, *options, program=None, env=None, seconds=60):
-        self.p = subprocess.Popen([program or INFER, "serve", *options, "--port", "0"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        self.p = subprocess.Popen([program or INFER, "serve", *options, "--backend", "cpu", "--port", "0"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                   env=dict(os.environ, **(env or {})), errors="replace")
         self.log, self.port = "", None
         ready = threading.Event()
@@ -105,7 +105,10 @@ class Server:
             return 0
 
     def alive(self):
-        return self.p.poll() is None and self.send("GET", "/health")[0] == 200
+        try:
+            return self.p.poll() is None and self.send("GET", "/health")[0] == 200
+        except OSError:
+            return False
 
     def stop(self, how=signal.SIGTERM, seconds=30):
         """The exit status."""

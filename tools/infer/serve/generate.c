@@ -120,7 +120,6 @@ static void note_token(job *j, choice *c, const event *e, const infer_top *top) 
 static void handle(job *j, const event *e, const char *data) {
     choice *c = &j->choices[e->choice];
     infer_top top[32];
-    if (j->first == 0) j->first = platform_clock() - j->began;
     switch (e->kind) {
     case EVENT_TOKEN:
         memcpy(top, data, e->n < sizeof top ? e->n : sizeof top);
@@ -193,10 +192,13 @@ static int step(job *j) {
     for (i = 0; i < j->n_choices; i++) {
         if (j->choices[i].ended == 2) end_choice(j, &j->choices[i]);
     }
-    if (at == 0 && !came && !call_alive(j->call)) {
-        pthread_mutex_lock(&j->lock);
-        j->gone = 1;
-        pthread_mutex_unlock(&j->lock);
+    if (platform_clock() - j->looked > LOOK_MS * 1e-3) {
+        j->looked = platform_clock();
+        if (!call_alive(j->call)) {
+            pthread_mutex_lock(&j->lock);
+            j->gone = 1;
+            pthread_mutex_unlock(&j->lock);
+        }
     }
     return !j->gone && !j->slow && !j->server->abort && !j->taken.failed;
 }
@@ -396,7 +398,7 @@ static int submit_one(job *j, choice *c) {
 
 int job_submit(job *j) {
     int i;
-    j->began = platform_clock();
+    j->looked = platform_clock();
     for (i = 0; j->nothing && i < j->n_choices; i++) j->choices[i].done = 1;
     for (i = 0; !j->nothing && i < j->n_choices; i++) {
         if (!submit_one(j, &j->choices[i])) {

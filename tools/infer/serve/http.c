@@ -390,7 +390,6 @@ int http_start(server *s) {
                                MHD_OPTION_NOTIFY_COMPLETED, call_completed, s, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, s,
                                MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->timeout,
                                MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768, MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 * 1024,
-                               MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u,
                                MHD_OPTION_LISTEN_BACKLOG_SIZE, 512u, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
     freeaddrinfo(address);
     if (daemon_) return 1;
@@ -419,4 +418,5 @@ void http_stop(server *s) {
     daemon_ = NULL;
     free(certificate);
     free(key);
+    certificate = key = NULL;
 }

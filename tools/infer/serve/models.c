@@ -267,6 +267,9 @@ static uint64_t loaded_bytes(const server *s) {
     return bytes;
 }
 
+/* Without the folder, which is nobody's business. */
+static int not_loaded(failure *f, int status, const char *why) { return fail(f, status, "model_not_loaded", "model", "the model cannot be loaded: %s", cli_base_name(why)); }
+
 /* Makes room for a model below --max-memory; models_lock is held. Returns 0 after setting f. */
 static int make_room(server *s, served *m, const infer_model_params *params, failure *f) {
     const uint64_t most = (uint64_t)s->options->common->max_memory;
@@ -277,7 +280,7 @@ static int make_room(server *s, served *m, const infer_model_params *params, fai
     cli_context_params(s->options->common, &context);
     context.cells = s->options->cells || s->options->common->ctx > 0 ? cells_of(s->options, (int32_t)s->options->common->ctx) : 4 * 4096;
     if (most == 0) return 1;
-    if (infer_model_memory_path(m->path, params, &context, &memory, &err) != INFER_OK) return fail_by(f, INFER_ERR_IO, err.message);
+    if (infer_model_memory_path(m->path, params, &context, &memory, &err) != INFER_OK) return not_loaded(f, 500, err.message);
     need = memory.weights + memory.cache + memory.scratch;
     if (need > most) return fail(f, 500, "model_too_large", "model", "the model needs %llu MiB of memory, and --max-memory is %llu MiB", (unsigned long long)(need >> 20), (unsigned long long)(most >> 20));
     while (loaded_bytes(s) + need > most) {
@@ -300,7 +303,7 @@ static infer_result open_one(server *s, served *m, const infer_model_params *par
         snprintf(why, sizeof why, "%s", err.message);
     } else r = make_ready(s->options, m, why, sizeof why);
     if (r == INFER_OK || (r == INFER_ERR_MEMORY && !last)) return r;
-    fail(f, r == INFER_ERR_MEMORY ? 503 : 500, "model_not_loaded", "model", "the model cannot be loaded: %s", cli_base_name(why));
+    not_loaded(f, r == INFER_ERR_MEMORY ? 503 : 500, why);
     return r;
 }
 

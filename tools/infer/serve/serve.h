@@ -284,7 +284,7 @@ typedef struct job {
     cli_text out;        /* of the stream: what is to be sent */
     size_t sent;
     int started, finished;
-    double began, first;
+    double looked;       /* looked: whether the client is there */
     struct job *before, *after; /* server->jobs */
 } job;
 
