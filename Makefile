@@ -17,7 +17,7 @@ SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c src/*/*/*.
 TESTS := $(wildcard tests/*.c tests/*.h)
 TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c tools/infer/*/*.c tools/infer/*/*/*.c)) build/impl.o
 # `infer serve` needs GNU libmicrohttpd; without it the program says so. HTTP= builds without it in any case
-HTTP := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo yes)
+HTTP := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && command -v $(PYTHON) >/dev/null && echo yes)
 ifeq ($(HTTP),yes)
 HTTP_CFLAGS := -DCLI_HTTP $(shell pkg-config --cflags libmicrohttpd)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd)

@@ -164,10 +164,9 @@ static void end_choice(job *j, choice *c) {
     if (c->info.result == INFER_OK || (c->info.result == INFER_CANCELLED && c->info.generate.stop_reason == INFER_STOP_CALLBACK)) j->writer->end(j, c);
 }
 
-/* Waits for events and gives them to the writer. Returns 0 when the client has gone. */
-static int step(job *j) {
+/* Takes what has come, waiting for it. Returns how many bytes of events. */
+static size_t take_events(job *j) {
     cli_text swap;
-    size_t at = 0;
     int i, came = 1, ended;
     pthread_mutex_lock(&j->lock);
     for (;;) {
@@ -181,9 +180,29 @@ static int step(job *j) {
     j->events = j->taken;
     j->events.n = 0;
     j->taken = swap;
-    for (i = 0; i < j->n_choices; i++) j->choices[i].ended += j->choices[i].done && !j->choices[i].ended ? 2 : 0; /* all of its events are here */
+    for (i = 0; i < j->n_choices; i++) {
+        if (j->choices[i].done && !j->choices[i].ended) j->choices[i].ended = 2; /* all of its events are here */
+    }
+    if (j->slow) j->lost = 1;
     pthread_mutex_unlock(&j->lock);
-    while (at < j->taken.n) {
+    return j->taken.n;
+}
+
+static void look(job *j) {
+    if (platform_clock() - j->looked < LOOK_MS * 1e-3) return;
+    j->looked = platform_clock();
+    if (call_alive(j->call)) return;
+    pthread_mutex_lock(&j->lock);
+    j->gone = j->lost = 1;
+    pthread_mutex_unlock(&j->lock);
+}
+
+/* Waits for events and gives them to the writer. Returns 0 when the replies are to end. */
+static int step(job *j) {
+    const size_t n = take_events(j);
+    size_t at = 0;
+    int i;
+    while (at < n) {
         event e;
         memcpy(&e, j->taken.s + at, sizeof e);
         handle(j, &e, j->taken.s + at + sizeof e);
@@ -192,22 +211,15 @@ static int step(job *j) {
     for (i = 0; i < j->n_choices; i++) {
         if (j->choices[i].ended == 2) end_choice(j, &j->choices[i]);
     }
-    if (platform_clock() - j->looked > LOOK_MS * 1e-3) {
-        j->looked = platform_clock();
-        if (!call_alive(j->call)) {
-            pthread_mutex_lock(&j->lock);
-            j->gone = 1;
-            pthread_mutex_unlock(&j->lock);
-        }
-    }
-    return !j->gone && !j->slow && !j->server->abort && !j->taken.failed;
+    look(j);
+    return !j->lost && !j->server->abort && !j->taken.failed;
 }
 
 /* What went wrong with one of the replies, if anything. */
 static void job_failure(const job *j, failure *f) {
     int i;
     if (j->server->abort) fail(f, 503, "stopping", NULL, "the server is stopping");
-    if (j->taken.failed || j->events.failed || j->out.failed) fail(f, 503, NULL, NULL, "out of memory");
+    if (j->taken.failed || j->out.failed) fail(f, 503, NULL, NULL, "out of memory");
     for (i = 0; i < j->n_choices; i++) {
         const choice *c = &j->choices[i];
         if (c->ended && c->info.result != INFER_OK && c->info.generate.stop_reason != INFER_STOP_CALLBACK) fail_by(f, c->info.result, c->error.message[0] ? c->error.message : infer_result_string(c->info.result));
@@ -234,7 +246,7 @@ size_t job_read(job *j, char *to, size_t most) {
         memset(&f, 0, sizeof f);
         if (!step(j)) {
             job_cancel(j);
-            if (j->gone || j->slow) return (size_t)-1;
+            if (j->lost) return (size_t)-1;
         }
         job_failure(j, &f);
         if (f.status) j->writer->broken(j, &f);
@@ -424,7 +436,7 @@ void job_answer(job *j) {
     while (j->n_ended < j->n_choices && step(j)) {}
     c->job = NULL;
     job_failure(j, &c->failure);
-    if (j->gone) fail(&c->failure, 408, NULL, NULL, "the client has gone");
+    if (j->lost) fail(&c->failure, 408, NULL, NULL, "the client has gone");
     if (!c->failure.status) {
         j->writer->whole(j);
         if (j->out.failed) fail(&c->failure, 503, NULL, NULL, "out of memory");

@@ -23,6 +23,7 @@
 #include "serve_options.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* ---- out.c ---------------------------------------------------------------------------------- */
 
@@ -158,7 +159,7 @@ typedef struct server {
     counters counters;
     struct job *jobs;     /* that run */
     int active;           /* HTTP requests */
-    int stopping, abort;  /* no new requests; end the running ones */
+    atomic_int stopping, abort; /* no new requests; end the running ones */
     double started;
     pthread_mutex_t models_lock;
     pthread_cond_t models_changed;
@@ -280,7 +281,8 @@ typedef struct job {
     pthread_cond_t changed;
     int waits;           /* the connection's thread */
     cli_text events, taken; /* lock; the connection's */
-    int slow, gone;      /* the events did not fit; the client has vanished */
+    int slow, gone;      /* lock: the events did not fit; the client has vanished */
+    int lost;            /* the connection's: one of these */
     cli_text out;        /* of the stream: what is to be sent */
     size_t sent;
     int started, finished;
