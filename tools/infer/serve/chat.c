@@ -12,12 +12,14 @@ static int check_content(const infer_json *content, size_t message, failure *f) 
     const infer_json *part;
     const int32_t kind = infer_json_kind(content);
     if (kind == INFER_JSON_NULL || kind == INFER_JSON_STRING) return 1;
-    if (kind != INFER_JSON_ARRAY) return fail(f, 400, "invalid_type", "messages", "messages[%lu]: 'content' must be a text or a list of parts", (unsigned long)message);
+    if (kind != INFER_JSON_ARRAY)
+        return fail(f, 400, "invalid_type", "messages", "messages[%lu]: 'content' must be a text or a list of parts", (unsigned long)message);
     for (i = 0; i < infer_json_count(content); i++) {
         part = infer_json_at(content, i);
         if (json_is(infer_json_get(part, "type"), "text") && infer_json_string(infer_json_get(part, "text"), NULL)) continue;
         if (json_is(infer_json_get(part, "type"), "refusal") && infer_json_string(infer_json_get(part, "refusal"), NULL)) continue;
-        return fail(f, 400, "unsupported_content", "messages", "messages[%lu].content[%lu]: the type '%.40s' is not supported, only text", (unsigned long)message, (unsigned long)i,
+        return fail(f, 400, "unsupported_content", "messages", "messages[%lu].content[%lu]: the type '%.40s' is not supported, only text",
+                    (unsigned long)message, (unsigned long)i,
                     infer_json_string(infer_json_get(part, "type"), NULL) ? infer_json_string(infer_json_get(part, "type"), NULL) : "");
     }
     return 1;
@@ -52,13 +54,15 @@ int chat_messages(job *j, const infer_json *messages) {
     failure *f = &j->call->failure;
     const size_t n = infer_json_count(messages);
     size_t i;
-    if (infer_json_kind(messages) != INFER_JSON_ARRAY || n == 0) return fail(f, 400, "invalid_type", "messages", "'messages' must be a list of at least one message");
+    if (infer_json_kind(messages) != INFER_JSON_ARRAY || n == 0)
+        return fail(f, 400, "invalid_type", "messages", "'messages' must be a list of at least one message");
     if (j->model->template_text == NULL && !j->server->options->chatml)
         return fail(f, 400, "no_chat_template", "model", "the model has no chat template (start the server with --chatml, or --template FILE)");
     out(&j->messages, "[");
     for (i = 0; i < n; i++) {
         const infer_json *m = infer_json_at(messages, i);
-        if (infer_json_string(infer_json_get(m, "role"), NULL) == NULL) return fail(f, 400, "invalid_type", "messages", "messages[%lu]: 'role' must be a text", (unsigned long)i);
+        if (infer_json_string(infer_json_get(m, "role"), NULL) == NULL)
+            return fail(f, 400, "invalid_type", "messages", "messages[%lu]: 'role' must be a text", (unsigned long)i);
         if (!check_content(infer_json_get(m, "content"), i, f)) return 0;
         if (i > 0 && i + 1 == n && json_is(infer_json_get(m, "role"), "assistant") && infer_json_count(infer_json_get(m, "tool_calls")) == 0) {
             write_text(&j->begun, infer_json_get(m, "content")); /* the reply goes on from there */
@@ -85,11 +89,15 @@ int chat_variables(job *j) {
     const infer_json *given = j->asked.variables;
     size_t i;
     if (j->asked.effort) {
-        if (j->model->template_text && strstr(j->model->template_text, "reasoning_effort")) out(&j->variables, "{\"reasoning_effort\":%j", j->asked.effort);
+        if (j->model->template_text && strstr(j->model->template_text, "reasoning_effort"))
+            out(&j->variables, "{\"reasoning_effort\":%j", j->asked.effort);
         else if (strcmp(j->asked.effort, "none") == 0 || strcmp(j->asked.effort, "minimal") == 0) j->chat.thinking = -1;
-        else return fail(f, 400, "unsupported_parameter", "reasoning_effort", "unsupported parameter: the model's template has no 'reasoning_effort', except none");
+        else
+            return fail(f, 400, "unsupported_parameter", "reasoning_effort",
+                        "unsupported parameter: the model's template has no 'reasoning_effort', except none");
     }
-    for (i = 0; i < infer_json_count(given); i++) out(&j->variables, "%s%j:%v", j->variables.n ? "," : "{", infer_json_name(given, i, NULL), infer_json_at(given, i));
+    for (i = 0; i < infer_json_count(given); i++)
+        out(&j->variables, "%s%j:%v", j->variables.n ? "," : "{", infer_json_name(given, i, NULL), infer_json_at(given, i));
     if (j->variables.n == 0) return 1;
     out(&j->variables, "}");
     j->chat.variables = j->variables.s;
@@ -166,7 +174,8 @@ static const char *tool_name(const infer_json *tool) { return infer_json_string(
 static int check_tool(const infer_json *tool, size_t i, failure *f) {
     if (!json_is(infer_json_get(tool, "type"), "function"))
         return fail(f, 400, "unsupported_tool", "tools", "tools[%lu]: only the type 'function' is supported", (unsigned long)i);
-    if (tool_name(tool) == NULL || tool_name(tool)[0] == 0) return fail(f, 400, "invalid_type", "tools", "tools[%lu]: function.name must be a text", (unsigned long)i);
+    if (tool_name(tool) == NULL || tool_name(tool)[0] == 0)
+        return fail(f, 400, "invalid_type", "tools", "tools[%lu]: function.name must be a text", (unsigned long)i);
     return 1;
 }
 
@@ -195,7 +204,9 @@ static int force(job *j, const infer_json *tools, const char *name) {
         if (strlen(FORCED[k].format) == n_format && memcmp(FORCED[k].format, j->model->format, n_format) == 0) break;
     }
     if (k == sizeof FORCED / sizeof FORCED[0])
-        return fail(f, 400, "unsupported_value", "tool_choice", "unsupported parameter: 'tool_choice' cannot force a call in the format of this model's template (%.40s), only auto and none", j->model->format);
+        return fail(f, 400, "unsupported_value", "tool_choice",
+                    "unsupported parameter: 'tool_choice' cannot force a call in the format of this model's template (%.40s), only auto and none",
+                    j->model->format);
     if (j->begun.n) return fail(f, 400, NULL, "tool_choice", "'tool_choice' cannot force a call in a reply that the last message has begun");
     memset(&t, 0, sizeof t);
     if (FORCED[k].list) out(&t, "{\"type\":\"array\",\"minItems\":1,\"maxItems\":%d,\"items\":", (long long)(j->one_call ? 1 : 16));
@@ -225,10 +236,12 @@ int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice) {
     const char *choice = infer_json_string(tool_choice, NULL), *name = infer_json_string(infer_json_get(function, "name"), NULL);
     const size_t n = infer_json_count(tools);
     size_t i;
-    if (infer_json_kind(tool_choice) == INFER_JSON_OBJECT && name == NULL) return fail(f, 400, "unsupported_value", "tool_choice", "'tool_choice' must be auto, none, required or name a function");
+    if (infer_json_kind(tool_choice) == INFER_JSON_OBJECT && name == NULL)
+        return fail(f, 400, "unsupported_value", "tool_choice", "'tool_choice' must be auto, none, required or name a function");
     if (choice && strcmp(choice, "auto") != 0 && strcmp(choice, "none") != 0 && strcmp(choice, "required") != 0)
         return fail(f, 400, NULL, "tool_choice", "'tool_choice' must be auto, none, required or name a function");
-    if (n == 0 && tool_choice && !(choice && strcmp(choice, "required") != 0)) return fail(f, 400, NULL, "tool_choice", "'tool_choice' forces a call, and there are no tools");
+    if (n == 0 && tool_choice && !(choice && strcmp(choice, "required") != 0))
+        return fail(f, 400, NULL, "tool_choice", "'tool_choice' forces a call, and there are no tools");
     if (n == 0 || (choice && strcmp(choice, "none") == 0)) return 1;
     for (i = 0; i < n; i++) {
         if (!check_tool(infer_json_at(tools, i), i, f)) return 0;
@@ -317,5 +330,6 @@ int chat_check(job *j) {
     j->chat.thinking = -1;
     if (!opens_reasoning(j, &opens)) return 0;
     if (!opens) return 1;
-    return fail(&j->call->failure, 400, "unsupported_parameter", j->forced ? "tool_choice" : "response_format", "unsupported parameter: replies of this model begin with reasoning, and its template cannot switch that off");
+    return fail(&j->call->failure, 400, "unsupported_parameter", j->forced ? "tool_choice" : "response_format",
+                "unsupported parameter: replies of this model begin with reasoning, and its template cannot switch that off");
 }

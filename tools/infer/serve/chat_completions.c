@@ -35,8 +35,8 @@ static const parameter TABLE[] = {
 static void chunk(job *j, choice *c, const cli_text *delta, const char *reason) {
     cli_text t;
     memset(&t, 0, sizeof t);
-    out(&t, "{\"id\":%j,\"object\":\"chat.completion.chunk\",\"created\":%d,\"model\":%j,\"choices\":[{\"index\":%d,\"delta\":%s", j->id, j->created, j->model->id, (long long)c->index,
-        delta->s);
+    out(&t, "{\"id\":%j,\"object\":\"chat.completion.chunk\",\"created\":%d,\"model\":%j,\"choices\":[{\"index\":%d,\"delta\":%s", j->id, j->created,
+        j->model->id, (long long)c->index, delta->s);
     if (j->k >= 0 && c->logprobs.n) out(&t, ",\"logprobs\":{\"content\":[%S],\"refusal\":null}", c->logprobs.s, c->logprobs.n);
     else out(&t, ",\"logprobs\":null");
     out(&t, ",\"finish_reason\":%j}]%s}", reason, j->usage ? ",\"usage\":null" : "");
@@ -65,7 +65,8 @@ static void stream_text(job *j, choice *c, int reasoning, const char *s, size_t 
 static void stream_call(job *j, choice *c, int number, const char *id, const char *name) {
     cli_text delta;
     memset(&delta, 0, sizeof delta);
-    out(&delta, "{\"tool_calls\":[{\"index\":%d,\"id\":%j,\"type\":\"function\",\"function\":{\"name\":%j,\"arguments\":\"\"}}]}", (long long)number, id, name);
+    out(&delta, "{\"tool_calls\":[{\"index\":%d,\"id\":%j,\"type\":\"function\",\"function\":{\"name\":%j,\"arguments\":\"\"}}]}", (long long)number,
+        id, name);
     chunk(j, c, &delta, NULL);
     out_end(&delta);
 }
@@ -90,7 +91,8 @@ static void stream_finish(job *j) {
     cli_text t;
     memset(&t, 0, sizeof t);
     if (j->usage) {
-        out(&t, "{\"id\":%j,\"object\":\"chat.completion.chunk\",\"created\":%d,\"model\":%j,\"choices\":[],\"usage\":", j->id, j->created, j->model->id);
+        out(&t, "{\"id\":%j,\"object\":\"chat.completion.chunk\",\"created\":%d,\"model\":%j,\"choices\":[],\"usage\":", j->id, j->created,
+            j->model->id);
         write_usage(j, &t);
         out(&t, "}");
         sse(j, NULL, &t);

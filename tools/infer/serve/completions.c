@@ -120,8 +120,8 @@ static void lists_rows(lists *l, const choice *c) {
 }
 
 static void lists_write(const lists *l, cli_text *t) {
-    out(t, "{\"tokens\":[%s],\"token_logprobs\":[%s],\"top_logprobs\":[%s],\"text_offset\":[%s]}", l->n ? l->tokens.s : "", l->n ? l->logprobs.s : "", l->n ? l->top.s : "",
-        l->n ? l->offsets.s : "");
+    out(t, "{\"tokens\":[%s],\"token_logprobs\":[%s],\"top_logprobs\":[%s],\"text_offset\":[%s]}", l->n ? l->tokens.s : "", l->n ? l->logprobs.s : "",
+        l->n ? l->top.s : "", l->n ? l->offsets.s : "");
 }
 
 /* ---- choices -------------------------------------------------------------------------------- */
@@ -344,8 +344,12 @@ static int score_prompts(job *j) {
             break;
         }
         r = infer_session_create_in(&session, j->model->texts, &params, &err);
-        if (r == INFER_OK && (r = infer_session_score(session, one->ids, (int32_t)one->n, j->k, one->logprobs, j->k > 0 ? one->top : NULL)) != INFER_OK) err = *infer_session_error(session);
-        if (r == INFER_CONTEXT_FULL) snprintf(err.message, sizeof err.message, "the prompt has %lu tokens, and the context %ld positions", (unsigned long)one->n, (long)j->model->positions);
+        if (r == INFER_OK &&
+            (r = infer_session_score(session, one->ids, (int32_t)one->n, j->k, one->logprobs, j->k > 0 ? one->top : NULL)) != INFER_OK)
+            err = *infer_session_error(session);
+        if (r == INFER_CONTEXT_FULL)
+            snprintf(err.message, sizeof err.message, "the prompt has %lu tokens, and the context %ld positions", (unsigned long)one->n,
+                     (long)j->model->positions);
         infer_session_destroy(session);
         session = NULL;
     }
@@ -366,13 +370,15 @@ static int prepare(job *j) {
     const int64_t n = a->n > 0 ? a->n : 1;
     j->usage = infer_json_kind(infer_json_get(a->stream_options, "include_usage")) == INFER_JSON_TRUE;
     if (a->stream_options && !a->stream) return fail(f, 400, NULL, "stream_options", "'stream_options' needs 'stream'");
-    if (a->best_of > 0 && a->best_of != n) return fail(f, 400, "unsupported_value", "best_of", "unsupported parameter: 'best_of' can only be as large as 'n' here");
+    if (a->best_of > 0 && a->best_of != n)
+        return fail(f, 400, "unsupported_value", "best_of", "unsupported parameter: 'best_of' can only be as large as 'n' here");
     if (a->echo && a->suffix) return fail(f, 400, "unsupported_value", "echo", "unsupported parameter: 'echo' together with 'suffix'");
     if (a->top_logprobs >= 0) j->k = (int)a->top_logprobs;
     if (a->max_tokens < 0) a->max_tokens = 16; /* as OpenAI's */
     if (a->max_tokens == 0 && !a->echo) return fail(f, 400, NULL, "max_tokens", "'max_tokens' can only be 0 with 'echo'");
     if (!chat_response_format(j, a->response_format, "response_format") || !take_prompts(j)) return 0;
-    if (n * (int64_t)((prompts *)j->own)->n > MAX_CHOICES) return fail(f, 400, NULL, "n", "'n' times the number of prompts is more than %d", (int)MAX_CHOICES);
+    if (n * (int64_t)((prompts *)j->own)->n > MAX_CHOICES)
+        return fail(f, 400, NULL, "n", "'n' times the number of prompts is more than %d", (int)MAX_CHOICES);
     a->n = n * (int64_t)((prompts *)j->own)->n;
     j->groups = (int)((prompts *)j->own)->n;
     j->choose = choose_prompt;

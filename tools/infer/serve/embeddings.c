@@ -51,7 +51,8 @@ static int take_ids(texts *t, size_t i, const infer_json *list, const char *para
     for (k = 0; k < n; k++) {
         const int64_t id = infer_json_int(infer_json_at(list, k));
         if (infer_json_kind(infer_json_at(list, k)) != INFER_JSON_INT || id < 0 || id >= t->model->info.vocab)
-            return fail(&t->call->failure, 400, "invalid_type", param, "'%s' must be a text, a list of texts, a list of tokens or a list of such lists", param);
+            return fail(&t->call->failure, 400, "invalid_type", param,
+                        "'%s' must be a text, a list of texts, a list of tokens or a list of such lists", param);
         ids[k] = (infer_token)id;
     }
     return n > 0 || fail(&t->call->failure, 400, NULL, param, "'%s' has an empty list", param);
@@ -66,7 +67,8 @@ static const char *text_of(const infer_json *v, size_t *n) {
 static int take(texts *t, const infer_json *given, const char *param) {
     const infer_json *first = infer_json_at(given, 0);
     const int list = infer_json_kind(given) == INFER_JSON_ARRAY && infer_json_kind(first) != INFER_JSON_INT;
-    const int tokens = infer_json_kind(given) == INFER_JSON_ARRAY && (infer_json_kind(first) == INFER_JSON_INT || infer_json_kind(first) == INFER_JSON_ARRAY);
+    const int tokens =
+        infer_json_kind(given) == INFER_JSON_ARRAY && (infer_json_kind(first) == INFER_JSON_INT || infer_json_kind(first) == INFER_JSON_ARRAY);
     const size_t n = list ? infer_json_count(given) : 1;
     size_t i;
     if (given == NULL) return fail(&t->call->failure, 400, NULL, param, "'%s' is missing", param);
@@ -80,7 +82,8 @@ static int take(texts *t, const infer_json *given, const char *param) {
     for (i = 0; i < n; i++) {
         const infer_json *one = list ? infer_json_at(given, i) : given;
         if (tokens ? !take_ids(t, i, one, param) : (t->texts[i] = text_of(one, &t->lengths[i])) == NULL)
-            return fail(&t->call->failure, 400, "invalid_type", param, "'%s' must be a text, a list of texts, a list of tokens or a list of such lists", param);
+            return fail(&t->call->failure, 400, "invalid_type", param,
+                        "'%s' must be a text, a list of texts, a list of tokens or a list of such lists", param);
         if (!tokens && t->lengths[i] == 0) return fail(&t->call->failure, 400, NULL, param, "'%s' has an empty text", param);
     }
     return 1;
@@ -206,7 +209,8 @@ void route_embeddings(call *c) {
     int base64 = 0;
     if (asked_read(&a, c->json, EMBEDDINGS, sizeof EMBEDDINGS / sizeof EMBEDDINGS[0], NULL, &c->failure)) {
         base64 = a.format && strcmp(a.format, "base64") == 0;
-        if (a.format && !base64 && strcmp(a.format, "float") != 0) fail(&c->failure, 400, NULL, "encoding_format", "'encoding_format' must be float or base64");
+        if (a.format && !base64 && strcmp(a.format, "float") != 0)
+            fail(&c->failure, 400, NULL, "encoding_format", "'encoding_format' must be float or base64");
         else m = models_take(c->server, a.model, &c->failure);
     }
     texts_begin(&t, c, m);

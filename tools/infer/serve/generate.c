@@ -161,7 +161,8 @@ static void end_choice(job *j, choice *c) {
     if (c->info.generate.new_tokens) server_count_time(s->counters.first, &s->counters.first_sum, c->info.first);
     server_count_time(s->counters.whole, &s->counters.whole_sum, c->info.seconds);
     pthread_mutex_unlock(&s->lock);
-    if (c->info.result == INFER_OK || (c->info.result == INFER_CANCELLED && c->info.generate.stop_reason == INFER_STOP_CALLBACK)) j->writer->end(j, c);
+    if (c->info.result == INFER_OK || (c->info.result == INFER_CANCELLED && c->info.generate.stop_reason == INFER_STOP_CALLBACK))
+        j->writer->end(j, c);
 }
 
 /* Takes what has come, waiting for it. Returns how many bytes of events. */
@@ -222,7 +223,8 @@ static void job_failure(const job *j, failure *f) {
     if (j->taken.failed || j->out.failed) fail(f, 503, NULL, NULL, "out of memory");
     for (i = 0; i < j->n_choices; i++) {
         const choice *c = &j->choices[i];
-        if (c->ended && c->info.result != INFER_OK && c->info.generate.stop_reason != INFER_STOP_CALLBACK) fail_by(f, c->info.result, c->error.message[0] ? c->error.message : infer_result_string(c->info.result));
+        if (c->ended && c->info.result != INFER_OK && c->info.generate.stop_reason != INFER_STOP_CALLBACK)
+            fail_by(f, c->info.result, c->error.message[0] ? c->error.message : infer_result_string(c->info.result));
     }
 }
 
@@ -276,8 +278,10 @@ job *job_create(call *c, const writer *w, const parameter *table, size_t n) {
     j->groups = 1;
     pthread_mutex_init(&j->lock, NULL);
     pthread_cond_init(&j->changed, NULL);
-    if (asked_read(&j->asked, c->json, table, n, &c->server->options->common->sampling, &c->failure)) j->model = models_take(c->server, j->asked.model, &c->failure);
-    if (j->model && j->model->queue == NULL) fail(&c->failure, 400, "unsupported", "model", "the model does not generate: %s", j->model->why_no_queue);
+    if (asked_read(&j->asked, c->json, table, n, &c->server->options->common->sampling, &c->failure))
+        j->model = models_take(c->server, j->asked.model, &c->failure);
+    if (j->model && j->model->queue == NULL)
+        fail(&c->failure, 400, "unsupported", "model", "the model does not generate: %s", j->model->why_no_queue);
     j->stream = j->asked.stream;
     if (!c->failure.status) return j;
     job_free(j);
@@ -294,7 +298,8 @@ static int prepare_stops(job *j) {
     if (j->stops == NULL) return fail(&j->call->failure, 503, NULL, NULL, "out of memory");
     for (i = 0; i < n; i++) {
         j->stops[i] = infer_json_string(infer_json_kind(stop) == INFER_JSON_STRING ? stop : infer_json_at(stop, i), &length);
-        if (j->stops[i] == NULL || length == 0 || strlen(j->stops[i]) != length) return fail(&j->call->failure, 400, "invalid_type", "stop", "'stop' must be a text, or a list of texts, none of them empty");
+        if (j->stops[i] == NULL || length == 0 || strlen(j->stops[i]) != length)
+            return fail(&j->call->failure, 400, "invalid_type", "stop", "'stop' must be a text, or a list of texts, none of them empty");
     }
     j->params.generate.stop = j->stops;
     j->params.generate.n_stop = (int32_t)n;
@@ -336,7 +341,8 @@ static int make_samplers(job *j) {
     for (i = 0; i < j->n_choices; i++) {
         choice *c = &j->choices[i];
         c->sampler = cli_sampler_try("serve", j->model->model, &j->asked.sampling, j->seed + (uint64_t)i, &err);
-        if (c->sampler == NULL) return fail(&j->call->failure, err.message[0] ? 400 : 503, NULL, NULL, "%s", err.message[0] ? err.message : "out of memory");
+        if (c->sampler == NULL)
+            return fail(&j->call->failure, err.message[0] ? 400 : 503, NULL, NULL, "%s", err.message[0] ? err.message : "out of memory");
     }
     return 1;
 }
@@ -351,7 +357,9 @@ int job_prepare(job *j) {
     g->logprobs = j->k < 0 ? 0 : j->k > 0 ? j->k : 1;
     g->lookup = j->server->options->lookup;
     g->seconds = (double)j->server->options->seconds;
-    j->seed = j->asked.seed >= 0 ? (uint64_t)j->asked.seed : j->server->options->common->seed_given ? (uint64_t)j->server->options->common->seed : cli_random_seed() ^ (uint64_t)(uintptr_t)j;
+    j->seed = j->asked.seed >= 0                       ? (uint64_t)j->asked.seed
+              : j->server->options->common->seed_given ? (uint64_t)j->server->options->common->seed
+                                                       : cli_random_seed() ^ (uint64_t)(uintptr_t)j;
     if (!prepare_stops(j) || !prepare_stop_ids(j)) return 0;
     j->params.adapters = cli_adapters_list(&j->params.n_adapters);
     j->choices = calloc((size_t)n, sizeof *j->choices);

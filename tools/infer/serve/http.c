@@ -152,7 +152,8 @@ static int may_ask(call *c) {
     colon = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
     if ((colon == 9 && memcmp(host, "localhost", 9) == 0) || (colon == 5 && memcmp(host, "[::1]", 5) == 0) ||
         (colon >= 7 && memcmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == colon)) return 1;
-    return fail(&c->failure, 403, "host_not_allowed", NULL, "the host %.100s is not this server's; give it an --api-key to use it by that name", host);
+    return fail(&c->failure, 403, "host_not_allowed", NULL, "the host %.100s is not this server's; give it an --api-key to use it by that name",
+                host);
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -171,7 +172,9 @@ static void call_begin(call *c, const char *path, const char *method) {
     if (c->route == NULL && known) fail(&c->failure, 405, "method_not_allowed", NULL, "%s is not a method of %s", method, c->path);
     if (c->route == NULL) fail(&c->failure, 404, "not_found", NULL, "there is no %s", c->path);
     if (c->route && !c->route->open && c->server->options->keys.n && !has_key(c))
-        fail(&c->failure, 401, "invalid_api_key", NULL, "%s", call_header(c, "Authorization") || call_header(c, "x-api-key") ? "the API key is wrong" : "an API key is needed: Authorization: Bearer KEY");
+        fail(&c->failure, 401, "invalid_api_key", NULL, "%s",
+             call_header(c, "Authorization") || call_header(c, "x-api-key") ? "the API key is wrong"
+                                                                            : "an API key is needed: Authorization: Bearer KEY");
     length = call_header(c, "Content-Length");
     if (length && strtoull(length, NULL, 10) > (unsigned long long)c->server->options->max_body) c->too_large = 1;
 }
@@ -188,14 +191,16 @@ static void call_data(call *c, const char *data, size_t n) {
 static void call_run(call *c) {
     infer_error err;
     client_asks(c->connection, 0);
-    if (c->too_large) fail(&c->failure, 413, "request_too_large", NULL, "the body is larger than %lld bytes (--max-body)", (long long)c->server->options->max_body);
+    if (c->too_large)
+        fail(&c->failure, 413, "request_too_large", NULL, "the body is larger than %lld bytes (--max-body)", (long long)c->server->options->max_body);
     if (c->body.failed) fail(&c->failure, 503, NULL, NULL, "out of memory");
     if (!c->failure.status && strcmp(c->route->method, "POST") == 0) {
         if (infer_json_parse(&c->json, c->body.s ? c->body.s : "", c->body.n, NULL, &err) != INFER_OK)
             fail(&c->failure, 400, "invalid_json", NULL, "the body is not JSON: %s", err.message);
         else if (infer_json_kind(c->json) != INFER_JSON_OBJECT) fail(&c->failure, 400, "invalid_json", NULL, "the body is not a JSON object");
     }
-    if (c->server->options->log_prompts && c->body.n && !c->failure.status) fprintf(stderr, "%s %.*s\n", c->path, (int)(c->body.n > 100000 ? 100000 : c->body.n), c->body.s);
+    if (c->server->options->log_prompts && c->body.n && !c->failure.status)
+        fprintf(stderr, "%s %.*s\n", c->path, (int)(c->body.n > 100000 ? 100000 : c->body.n), c->body.s);
     out_end(&c->body);
     if (!c->failure.status) c->route->run(c);
     if (c->out.failed && !c->job) fail(&c->failure, 503, NULL, NULL, "out of memory");
@@ -244,7 +249,8 @@ static answer_t respond(call *c) {
     if (c->status == 0) c->status = 200;
     if (c->job) response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_stream, c->job, NULL);
     else {
-        response = MHD_create_response_from_buffer(c->out.n, c->out.s ? c->out.s : (char *)"", c->out.s ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+        response =
+            MHD_create_response_from_buffer(c->out.n, c->out.s ? c->out.s : (char *)"", c->out.s ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
         if (response) memset(&c->out, 0, sizeof c->out);
     }
     if (response == NULL) return MHD_NO;
@@ -393,7 +399,8 @@ int http_start(server *s) {
                                MHD_OPTION_LISTEN_BACKLOG_SIZE, 512u, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
     freeaddrinfo(address);
     if (daemon_) return 1;
-    cli_fail("serve", "cannot listen on %s, port %d%s", o->host, (int)o->port, o->cert ? ", or the certificate and key are not usable" : ": it is in use, or not allowed");
+    cli_fail("serve", "cannot listen on %s, port %d%s", o->host, (int)o->port,
+             o->cert ? ", or the certificate and key are not usable" : ": it is in use, or not allowed");
     return 0;
 }
 

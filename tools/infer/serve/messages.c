@@ -24,7 +24,8 @@ static const parameter TABLE[] = {
 
 static int wrong_block(failure *f, size_t message, size_t block, const infer_json *type) {
     const char *s = infer_json_string(type, NULL);
-    return fail(f, 400, NULL, "messages", "messages.%lu.content.%lu: the type '%.40s' is not supported here", (unsigned long)message, (unsigned long)block, s ? s : "");
+    return fail(f, 400, NULL, "messages", "messages.%lu.content.%lu: the type '%.40s' is not supported here", (unsigned long)message,
+                (unsigned long)block, s ? s : "");
 }
 
 /* The texts of a content, one after the other, as a JSON string. */
@@ -103,7 +104,9 @@ static int write_assistant(cli_text *t, const infer_json *messages, size_t at, f
         if (json_is(type, "tool_use")) {
             const char *id = json_get_text(block, "id", "tool_use", f), *name = json_get_text(block, "name", "tool_use", f);
             ok = id && name;
-            if (ok) out(&calls, "%s{\"id\":%j,\"type\":\"function\",\"function\":{\"name\":%j,\"arguments\":%v}}", n_calls++ ? "," : "", id, name, infer_json_get(block, "input"));
+            if (ok)
+                out(&calls, "%s{\"id\":%j,\"type\":\"function\",\"function\":{\"name\":%j,\"arguments\":%v}}", n_calls++ ? "," : "", id, name,
+                    infer_json_get(block, "input"));
         } else if (s && (json_is(type, "text") || json_is(type, "thinking"))) out(json_is(type, "text") ? &text : &reasoning, "%S", s, n);
         else ok = wrong_block(f, at, i, type);
     }
@@ -129,7 +132,8 @@ static int write_messages(cli_text *t, const asked *a, failure *f) {
     for (i = 0; i < infer_json_count(a->messages); i++) {
         const infer_json *m = infer_json_at(a->messages, i), *role = infer_json_get(m, "role"), *content = infer_json_get(m, "content");
         const size_t before = t->n;
-        if (!json_is(role, "user") && !json_is(role, "assistant") && !json_is(role, "system")) return fail(f, 400, NULL, "messages", "messages.%lu: 'role' must be user or assistant", (unsigned long)i);
+        if (!json_is(role, "user") && !json_is(role, "assistant") && !json_is(role, "system"))
+            return fail(f, 400, NULL, "messages", "messages.%lu: 'role' must be user or assistant", (unsigned long)i);
         if (infer_json_string(content, NULL)) out(t, ",{\"role\":%v,\"content\":%v}", role, content);
         else if (infer_json_kind(content) != INFER_JSON_ARRAY || infer_json_count(content) == 0)
             return fail(f, 400, NULL, "messages", "messages.%lu: 'content' must be a text or a list of blocks", (unsigned long)i);
@@ -150,7 +154,8 @@ static int write_tools(cli_text *t, cli_text *choice, asked *a, failure *f) {
     for (i = 0; i < infer_json_count(a->tools); i++) {
         const infer_json *tool = infer_json_at(a->tools, i), *kind = infer_json_get(tool, "type"), *schema = infer_json_get(tool, "input_schema");
         const char *name;
-        if (infer_json_kind(kind) != INFER_JSON_NULL && !json_is(kind, "custom")) return fail(f, 400, NULL, "tools", "tools.%lu: only tools of the type 'custom' are supported", (unsigned long)i);
+        if (infer_json_kind(kind) != INFER_JSON_NULL && !json_is(kind, "custom"))
+            return fail(f, 400, NULL, "tools", "tools.%lu: only tools of the type 'custom' are supported", (unsigned long)i);
         name = json_get_text(tool, "name", "tools", f);
         if (name == NULL) return 0;
         out(t, "%s{\"type\":\"function\",\"function\":{\"name\":%j", i ? "," : "[", name);
@@ -186,7 +191,9 @@ static int prepare_output(job *j) {
     const infer_json *config = j->asked.response_format;
     size_t i;
     for (i = 0; i < infer_json_count(config); i++) {
-        if (strcmp(infer_json_name(config, i, NULL), "format") != 0) return fail(&j->call->failure, 400, NULL, "output_config", "unsupported parameter: 'output_config.%.40s'", infer_json_name(config, i, NULL));
+        if (strcmp(infer_json_name(config, i, NULL), "format") != 0)
+            return fail(&j->call->failure, 400, NULL, "output_config", "unsupported parameter: 'output_config.%.40s'",
+                        infer_json_name(config, i, NULL));
     }
     return infer_json_count(config) == 0 || chat_response_format(j, infer_json_get(config, "format"), "output_config");
 }
@@ -199,8 +206,8 @@ static int prepare(job *j) {
     memset(&tools, 0, sizeof tools);
     memset(&choice, 0, sizeof choice);
     if (j->asked.messages == NULL) return fail(f, 400, NULL, "messages", "messages: the field is required");
-    ok = write_messages(&messages, &j->asked, f) && write_tools(&tools, &choice, &j->asked, f) && chat_messages_text(j, &messages) && prepare_thinking(j) && prepare_output(j) &&
-         chat_tools_text(j, &tools, &choice) && chat_check(j);
+    ok = write_messages(&messages, &j->asked, f) && write_tools(&tools, &choice, &j->asked, f) && chat_messages_text(j, &messages) &&
+         prepare_thinking(j) && prepare_output(j) && chat_tools_text(j, &tools, &choice) && chat_check(j);
     out_end(&messages);
     out_end(&tools);
     out_end(&choice);
@@ -253,7 +260,8 @@ static void stream_start(job *j) {
     infer_request_get_info(j->choices[0].request, &info);
     out(&t, "{\"type\":\"message_start\",\"message\":");
     begin_message(j, &t);
-    out(&t, "],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":%d,\"output_tokens\":0}}}", (long long)info.generate.prompt_tokens);
+    out(&t, "],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":%d,\"output_tokens\":0}}}",
+        (long long)info.generate.prompt_tokens);
     stream_event(j, "message_start", &t);
 }
 
@@ -266,8 +274,8 @@ static void stream_text(job *j, choice *c, int reasoning, const char *s, size_t 
         open_block(j, c, kind, &t);
         out_clear(&t);
     }
-    out(&t, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":%j,%j:%J}}", (long long)c->block, reasoning ? "thinking_delta" : "text_delta",
-        reasoning ? "thinking" : "text", s, n);
+    out(&t, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":%j,%j:%J}}", (long long)c->block,
+        reasoning ? "thinking_delta" : "text_delta", reasoning ? "thinking" : "text", s, n);
     stream_event(j, "content_block_delta", &t);
 }
 
@@ -284,7 +292,8 @@ static void stream_arguments(job *j, choice *c, int number, const char *s, size_
     cli_text t;
     (void)number;
     memset(&t, 0, sizeof t);
-    out(&t, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":%J}}", (long long)c->block, s, n);
+    out(&t, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":%J}}", (long long)c->block, s,
+        n);
     stream_event(j, "content_block_delta", &t);
 }
 
@@ -292,8 +301,8 @@ static void stream_end(job *j, choice *c) {
     cli_text t;
     memset(&t, 0, sizeof t);
     close_block(j, c);
-    out(&t, "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":%j,\"stop_sequence\":%j},\"usage\":{\"input_tokens\":%d,\"output_tokens\":%d}}", stop_reason(c), c->stop,
-        (long long)c->info.generate.prompt_tokens, (long long)c->info.generate.new_tokens);
+    out(&t, "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":%j,\"stop_sequence\":%j},\"usage\":{\"input_tokens\":%d,\"output_tokens\":%d}}",
+        stop_reason(c), c->stop, (long long)c->info.generate.prompt_tokens, (long long)c->info.generate.new_tokens);
     stream_event(j, "message_delta", &t);
 }
 
@@ -307,7 +316,8 @@ static void stream_finish(job *j) {
 /* Blocks of the whole reply, in c->calls; a text ends where another kind of block begins. */
 static void keep_block(choice *c) {
     if (c->begun == BLOCK_TEXT) out(&c->calls, "%s{\"type\":\"text\",\"text\":%J}", c->block++ ? "," : "", c->text.s, c->text.n);
-    if (c->begun == BLOCK_THINKING) out(&c->calls, "%s{\"type\":\"thinking\",\"thinking\":%J,\"signature\":\"\"}", c->block++ ? "," : "", c->text.s, c->text.n);
+    if (c->begun == BLOCK_THINKING)
+        out(&c->calls, "%s{\"type\":\"thinking\",\"thinking\":%J,\"signature\":\"\"}", c->block++ ? "," : "", c->text.s, c->text.n);
     out_clear(&c->text);
     c->begun = BLOCK_NONE;
 }
@@ -341,8 +351,8 @@ static void keep_end(job *j, choice *c) {
 static void whole(job *j) {
     choice *c = &j->choices[0];
     begin_message(j, &j->out);
-    out(&j->out, "%S],\"stop_reason\":%j,\"stop_sequence\":%j,\"usage\":{\"input_tokens\":%d,\"output_tokens\":%d}}", c->calls.n ? c->calls.s : "", c->calls.n, stop_reason(c), c->stop,
-        (long long)c->info.generate.prompt_tokens, (long long)c->info.generate.new_tokens);
+    out(&j->out, "%S],\"stop_reason\":%j,\"stop_sequence\":%j,\"usage\":{\"input_tokens\":%d,\"output_tokens\":%d}}", c->calls.n ? c->calls.s : "",
+        c->calls.n, stop_reason(c), c->stop, (long long)c->info.generate.prompt_tokens, (long long)c->info.generate.new_tokens);
 }
 
 static const writer STREAM = {stream_start, stream_text, stream_call, stream_arguments, stream_end, stream_finish, sse_broken, NULL};

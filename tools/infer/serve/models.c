@@ -74,7 +74,8 @@ static int read_template(const serve_options *o, served *m, char *why, size_t ca
     return 1;
 }
 
-static void unload(const serve_options *o, served *m) {
+/* What an open model has. */
+static void drop(const serve_options *o, served *m) {
     infer_queue_destroy(m->queue);
     infer_context_destroy(m->texts);
     if (m->template_text != o->template_text) free((void *)m->template_text);
@@ -83,12 +84,17 @@ static void unload(const serve_options *o, served *m) {
     m->texts = NULL;
     m->template_text = NULL;
     m->model = NULL;
+}
+
+/* models_lock is held, or there is one thread. */
+static void unload(const serve_options *o, served *m) {
+    drop(o, m);
     m->bytes = 0;
     m->state = MODEL_ABSENT;
 }
 
-/* What an open model needs besides: its queue. why: a message of `cap` bytes. */
-static infer_result make_ready(const serve_options *o, served *m, char *why, size_t cap) {
+/* What an open model needs besides: its queue. *bytes: what it takes. why: a message of `cap` bytes. */
+static infer_result make_ready(const serve_options *o, served *m, uint64_t *bytes, char *why, size_t cap) {
     infer_queue_params p;
     infer_memory memory;
     infer_error err;
@@ -110,7 +116,8 @@ static infer_result make_ready(const serve_options *o, served *m, char *why, siz
         r = INFER_OK;
     }
     if (r != INFER_OK) snprintf(why, cap, "%s", err.message);
-    else if (infer_model_memory(m->model, &p.context, &memory, &err) == INFER_OK) m->bytes = memory.weights + (m->queue ? memory.cache + memory.scratch : 0);
+    else if (infer_model_memory(m->model, &p.context, &memory, &err) == INFER_OK)
+        *bytes = memory.weights + (m->queue ? memory.cache + memory.scratch : 0);
     return r;
 }
 
@@ -132,7 +139,7 @@ static int open_single(server *s, served *m) {
     else if (o->cells) common.needs = o->cells;
     m->model = cli_open("serve", m->path, &common, 0);
     if (m->model == NULL) return 0;
-    if (make_ready(o, m, why, sizeof why) != INFER_OK) return cli_fail("serve", "%s: %s", m->path, why) == CLI_DONE;
+    if (make_ready(o, m, &m->bytes, why, sizeof why) != INFER_OK) return cli_fail("serve", "%s: %s", m->path, why) == CLI_DONE;
     m->state = MODEL_READY;
     return 1;
 }
@@ -244,7 +251,9 @@ static served *find(server *s, const char *name, failure *f) {
     for (m = s->models; m; m = m->next) {
         if (strcmp(m->id, name) == 0) return m;
     }
-    if (s->n_models == 1) fail(f, 404, "model_not_found", "model", "there is no model '%.200s'; this server has '%.200s' (--alias gives it more names)", name, s->models->id);
+    if (s->n_models == 1)
+        fail(f, 404, "model_not_found", "model", "there is no model '%.200s'; this server has '%.200s' (--alias gives it more names)", name,
+             s->models->id);
     else fail(f, 404, "model_not_found", "model", "there is no model '%.200s' (GET /v1/models)", name);
     return NULL;
 }
@@ -268,7 +277,9 @@ static uint64_t loaded_bytes(const server *s) {
 }
 
 /* Without the folder, which is nobody's business. */
-static int not_loaded(failure *f, int status, const char *why) { return fail(f, status, "model_not_loaded", "model", "the model cannot be loaded: %s", cli_base_name(why)); }
+static int not_loaded(failure *f, int status, const char *why) {
+    return fail(f, status, "model_not_loaded", "model", "the model cannot be loaded: %s", cli_base_name(why));
+}
 
 /* Makes room for a model below --max-memory; models_lock is held. Returns 0 after setting f. */
 static int make_room(server *s, served *m, const infer_model_params *params, failure *f) {
@@ -282,7 +293,9 @@ static int make_room(server *s, served *m, const infer_model_params *params, fai
     if (most == 0) return 1;
     if (infer_model_memory_path(m->path, params, &context, &memory, &err) != INFER_OK) return not_loaded(f, 500, err.message);
     need = memory.weights + memory.cache + memory.scratch;
-    if (need > most) return fail(f, 500, "model_too_large", "model", "the model needs %llu MiB of memory, and --max-memory is %llu MiB", (unsigned long long)(need >> 20), (unsigned long long)(most >> 20));
+    if (need > most)
+        return fail(f, 500, "model_too_large", "model", "the model needs %llu MiB of memory, and --max-memory is %llu MiB",
+                    (unsigned long long)(need >> 20), (unsigned long long)(most >> 20));
     while (loaded_bytes(s) + need > most) {
         if (!unload_oldest(s)) {
             f->retry = 5;
@@ -294,14 +307,14 @@ static int make_room(server *s, served *m, const infer_model_params *params, fai
 }
 
 /* Opens a model of the folder. models_lock is not held; no other thread touches m. Returns 0 after setting f. */
-static infer_result open_one(server *s, served *m, const infer_model_params *params, failure *f, int last) {
+static infer_result open_one(server *s, served *m, const infer_model_params *params, uint64_t *bytes, failure *f, int last) {
     infer_error err;
     char why[512] = "";
     infer_result r = infer_model_open(&m->model, m->path, params, &err);
     if (r != INFER_OK) {
         m->model = NULL;
         snprintf(why, sizeof why, "%s", err.message);
-    } else r = make_ready(s->options, m, why, sizeof why);
+    } else r = make_ready(s->options, m, bytes, why, sizeof why);
     if (r == INFER_OK || (r == INFER_ERR_MEMORY && !last)) return r;
     not_loaded(f, r == INFER_ERR_MEMORY ? 503 : 500, why);
     return r;
@@ -311,24 +324,23 @@ static infer_result open_one(server *s, served *m, const infer_model_params *par
 static int load(server *s, served *m, failure *f) {
     infer_model_params params;
     infer_result r;
+    uint64_t bytes;
+    int more = 1;
     if (!open_params(s->options, &params)) return fail(f, 500, NULL, NULL, "the server's options are wrong");
     params.max_memory = 0; /* counted over all models here */
     if (!make_room(s, m, &params, f)) return 0;
     m->state = MODEL_LOADING;
-    pthread_mutex_unlock(&s->models_lock);
-    r = open_one(s, m, &params, f, 0);
-    pthread_mutex_lock(&s->models_lock);
-    while (r == INFER_ERR_MEMORY) { /* without a limit given: the machine's */
-        const int more = unload_oldest(s);
+    bytes = m->bytes;
+    do { /* without a limit given it is the machine's: others make room while there are any */
         pthread_mutex_unlock(&s->models_lock);
-        unload(s->options, m);
-        m->state = MODEL_LOADING;
-        r = open_one(s, m, &params, f, !more);
+        r = open_one(s, m, &params, &bytes, f, !more);
+        if (r != INFER_OK) drop(s->options, m);
         pthread_mutex_lock(&s->models_lock);
-        if (!more) break;
-    }
-    if (r == INFER_OK) m->state = MODEL_READY;
-    else unload(s->options, m);
+        if (r == INFER_ERR_MEMORY && more) more = unload_oldest(s);
+        else break;
+    } while (1);
+    m->bytes = r == INFER_OK ? bytes : 0;
+    m->state = r == INFER_OK ? MODEL_READY : MODEL_ABSENT;
     pthread_cond_broadcast(&s->models_changed);
     return r == INFER_OK;
 }

@@ -51,7 +51,8 @@ static int set(asked *a, const parameter *p, const infer_json *v, failure *f) {
     if (kind == INFER_JSON_NULL) return 1;
     switch (p->kind) {
     case PARAM_IGNORED: return 1;
-    case PARAM_ONLY: return is_only(v, p->only) || fail(f, 400, "unsupported_value", p->name, "unsupported parameter: '%s' can only be %s here", p->name, p->only);
+    case PARAM_ONLY:
+        return is_only(v, p->only) || fail(f, 400, "unsupported_value", p->name, "unsupported parameter: '%s' can only be %s here", p->name, p->only);
     case PARAM_FLAG:
         if (kind != INFER_JSON_TRUE && kind != INFER_JSON_FALSE) return wrong(f, p, "true or false");
         *(int *)(void *)to = kind == INFER_JSON_TRUE;

@@ -57,7 +57,9 @@ static int add_text(builder *b, cli_text *t, const infer_json *content, size_t i
         const infer_json *part = infer_json_at(content, i);
         const char *text = infer_json_string(infer_json_get(part, "text"), &n), *type = infer_json_string(infer_json_get(part, "type"), NULL);
         if (text == NULL) text = infer_json_string(infer_json_get(part, "refusal"), &n);
-        if (text == NULL) return fail(b->f, 400, "unsupported_content", "input", "input[%lu].content[%lu]: the type '%.40s' is not supported, only text", (unsigned long)item, (unsigned long)i, type ? type : "");
+        if (text == NULL)
+            return fail(b->f, 400, "unsupported_content", "input", "input[%lu].content[%lu]: the type '%.40s' is not supported, only text",
+                        (unsigned long)item, (unsigned long)i, type ? type : "");
         out(t, "%S", text, n);
     }
     return 1;
@@ -94,7 +96,8 @@ static const char *called(const infer_json *items, const char *id) {
     size_t i;
     for (i = 0; i < infer_json_count(items); i++) {
         const infer_json *item = infer_json_at(items, i);
-        if (json_is(infer_json_get(item, "type"), "function_call") && json_is(infer_json_get(item, "call_id"), id)) return infer_json_string(infer_json_get(item, "name"), NULL);
+        if (json_is(infer_json_get(item, "type"), "function_call") && json_is(infer_json_get(item, "call_id"), id))
+            return infer_json_string(infer_json_get(item, "name"), NULL);
     }
     return NULL;
 }
@@ -162,12 +165,14 @@ static int take_tools(job *j) {
         const infer_json *tool = infer_json_at(j->asked.tools, i), *type = infer_json_get(tool, "type");
         out(&tools, "%s{\"type\":%v,\"function\":{\"name\":%v", i ? "," : "[", type, infer_json_get(tool, "name"));
         if (infer_json_string(infer_json_get(tool, "description"), NULL)) out(&tools, ",\"description\":%v", infer_json_get(tool, "description"));
-        if (infer_json_kind(infer_json_get(tool, "parameters")) == INFER_JSON_OBJECT) out(&tools, ",\"parameters\":%v", infer_json_get(tool, "parameters"));
+        if (infer_json_kind(infer_json_get(tool, "parameters")) == INFER_JSON_OBJECT)
+            out(&tools, ",\"parameters\":%v", infer_json_get(tool, "parameters"));
         out(&tools, "}}");
     }
     if (tools.n) out(&tools, "]");
     if (infer_json_kind(choice) == INFER_JSON_OBJECT) {
-        if (json_is(infer_json_get(choice, "type"), "function")) out(&choose, "{\"type\":\"function\",\"function\":{\"name\":%v}}", infer_json_get(choice, "name"));
+        if (json_is(infer_json_get(choice, "type"), "function"))
+            out(&choose, "{\"type\":\"function\",\"function\":{\"name\":%v}}", infer_json_get(choice, "name"));
         else ok = fail(&j->call->failure, 400, "unsupported_value", "tool_choice", "'tool_choice' must be auto, none, required or name a function");
     } else if (choice) out(&choose, "%v", choice);
     ok = ok && chat_tools_text(j, &tools, &choose);
@@ -183,13 +188,15 @@ static int prepare(job *j) {
     a->has_parallel = infer_json_kind(infer_json_get(j->call->json, "parallel_tool_calls")) != INFER_JSON_NULL;
     for (i = 0; i < infer_json_count(a->text); i++) {
         const char *name = infer_json_name(a->text, i, NULL);
-        if (strcmp(name, "format") != 0 && infer_json_kind(infer_json_at(a->text, i)) != INFER_JSON_NULL) return fail(f, 400, "unsupported_parameter", "text", "unsupported parameter: 'text.%.40s'", name);
+        if (strcmp(name, "format") != 0 && infer_json_kind(infer_json_at(a->text, i)) != INFER_JSON_NULL)
+            return fail(f, 400, "unsupported_parameter", "text", "unsupported parameter: 'text.%.40s'", name);
     }
     for (i = 0; i < infer_json_count(a->reasoning); i++) {
         const char *name = infer_json_name(a->reasoning, i, NULL);
         const infer_json *v = infer_json_at(a->reasoning, i);
         if (strcmp(name, "effort") == 0) a->effort = infer_json_string(v, NULL);
-        else if (infer_json_kind(v) != INFER_JSON_NULL) return fail(f, 400, "unsupported_parameter", "reasoning", "unsupported parameter: 'reasoning.%.40s'", name);
+        else if (infer_json_kind(v) != INFER_JSON_NULL)
+            return fail(f, 400, "unsupported_parameter", "reasoning", "unsupported parameter: 'reasoning.%.40s'", name);
     }
     if (a->format && strcmp(a->format, "auto") == 0) j->chat.on_full = INFER_CHAT_FULL_DROP;
     else if (a->format && strcmp(a->format, "disabled") != 0) return fail(f, 400, NULL, "truncation", "'truncation' must be auto or disabled");
@@ -239,8 +246,8 @@ static void write_item(const job *j, cli_text *t, int done) {
         if (done) out(t, "{\"type\":\"reasoning_text\",\"text\":%J}", text, n);
         out(t, "]}");
     } else
-        out(t, "{\"id\":%j,\"type\":\"function_call\",\"status\":%j,\"call_id\":%S,\"name\":%S,\"arguments\":%J}", s->id, status, s->call_id.s, s->call_id.n, s->name.s, s->name.n,
-            s->arguments.n && done ? s->arguments.s : "", done ? s->arguments.n : 0);
+        out(t, "{\"id\":%j,\"type\":\"function_call\",\"status\":%j,\"call_id\":%S,\"name\":%S,\"arguments\":%J}", s->id, status, s->call_id.s,
+            s->call_id.n, s->name.s, s->name.n, s->arguments.n && done ? s->arguments.s : "", done ? s->arguments.n : 0);
 }
 
 static void write_part(const job *j, cli_text *t, int done) {
@@ -360,8 +367,10 @@ static void echo(const job *j, cli_text *t, const char *name, const char *otherw
 static void write_response(const job *j, cli_text *t, const char *status) {
     const choice *c = &j->choices[0];
     const int done = strcmp(status, "in_progress") != 0;
-    out(t, "{\"id\":%j,\"object\":\"response\",\"created_at\":%d,\"status\":%j,\"background\":false,\"error\":null,\"incomplete_details\":%s,\"model\":%j", j->id, j->created, status,
-        strcmp(status, "incomplete") == 0 ? "{\"reason\":\"max_output_tokens\"}" : "null", j->model->id);
+    out(t,
+        "{\"id\":%j,\"object\":\"response\",\"created_at\":%d,\"status\":%j,\"background\":false,\"error\":null,\"incomplete_details\":%s,\"model\":%"
+        "j",
+        j->id, j->created, status, strcmp(status, "incomplete") == 0 ? "{\"reason\":\"max_output_tokens\"}" : "null", j->model->id);
     echo(j, t, "instructions", "null");
     echo(j, t, "max_output_tokens", "null");
     echo(j, t, "metadata", "{}");
@@ -376,9 +385,11 @@ static void write_response(const job *j, cli_text *t, const char *status) {
     echo(j, t, "user", "null");
     out(t, ",\"previous_response_id\":null,\"store\":false,\"output\":[%S],\"usage\":", done && c->calls.n ? c->calls.s : "", done ? c->calls.n : 0);
     if (done)
-        out(t, "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d},\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},\"total_tokens\":%d}",
-            (long long)c->info.generate.prompt_tokens, (long long)c->info.reused, (long long)c->info.generate.new_tokens, (long long)c->reasoning_tokens,
-            (long long)c->info.generate.prompt_tokens + c->info.generate.new_tokens);
+        out(t,
+            "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d},\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_"
+            "tokens\":%d},\"total_tokens\":%d}",
+            (long long)c->info.generate.prompt_tokens, (long long)c->info.reused, (long long)c->info.generate.new_tokens,
+            (long long)c->reasoning_tokens, (long long)c->info.generate.prompt_tokens + c->info.generate.new_tokens);
     else out(t, "null");
     out(t, "}");
 }

@@ -5,7 +5,9 @@
 
 void route_health(call *c) { out(&c->out, "{\"status\":\"ok\"}"); }
 
-static void write_model(cli_text *t, const served *m) { out(t, "{\"id\":%j,\"object\":\"model\",\"created\":%d,\"owned_by\":\"infer\"}", m->id, (long long)m->created); }
+static void write_model(cli_text *t, const served *m) {
+    out(t, "{\"id\":%j,\"object\":\"model\",\"created\":%d,\"owned_by\":\"infer\"}", m->id, (long long)m->created);
+}
 
 void route_models(call *c) {
     const served *m;
@@ -19,7 +21,8 @@ void route_models(call *c) {
     for (i = 0; i < aliases->n; i++) {
         const size_t n = strcspn(aliases->items[i], "=");
         if (strcmp(aliases->items[i], "*") != 0)
-            out(&c->out, ",{\"id\":%J,\"object\":\"model\",\"created\":%d,\"owned_by\":\"infer\"}", aliases->items[i], n, (long long)c->server->models->created);
+            out(&c->out, ",{\"id\":%J,\"object\":\"model\",\"created\":%d,\"owned_by\":\"infer\"}", aliases->items[i], n,
+                (long long)c->server->models->created);
     }
     out(&c->out, "]}");
 }
@@ -33,9 +36,11 @@ void route_model(call *c) {
 void route_props(call *c) {
     served *m = models_take(c->server, call_argument(c, "model"), &c->failure);
     if (m == NULL) return;
-    out(&c->out, "{\"model\":%j,\"context\":%d,\"slots\":%d,\"chat\":%b,\"generates\":%b,\"format\":%j,\"embedding\":%d,\"labels\":%d,\"parameters\":%d,\"quant\":%j,\"arch\":%j}", m->id,
-        (long long)m->positions, (long long)m->slots, m->queue && (m->template_text || c->server->options->chatml), m->queue != NULL, m->format,
-        (long long)m->info.embedding, (long long)m->info.labels, (long long)m->info.parameters, m->info.quant, m->info.arch);
+    out(&c->out,
+        "{\"model\":%j,\"context\":%d,\"slots\":%d,\"chat\":%b,\"generates\":%b,\"format\":%j,\"embedding\":%d,\"labels\":%d,\"parameters\":%d,"
+        "\"quant\":%j,\"arch\":%j}",
+        m->id, (long long)m->positions, (long long)m->slots, m->queue && (m->template_text || c->server->options->chatml), m->queue != NULL,
+        m->format, (long long)m->info.embedding, (long long)m->info.labels, (long long)m->info.parameters, m->info.quant, m->info.arch);
     models_release(c->server, m);
 }
 
@@ -52,9 +57,11 @@ void route_slots(call *c) {
     for (j = s->jobs; j; j = j->after) {
         for (i = 0; i < j->n_choices; i++) {
             infer_request_get_info(j->choices[i].request, &info);
-            out(&c->out, "%s{\"id\":%j,\"choice\":%d,\"model\":%j,\"state\":%j,\"prompt_tokens\":%d,\"reused\":%d,\"new_tokens\":%d,\"waited\":%g,\"seconds\":%g}", n++ ? "," : "", j->id,
-                (long long)i, j->model->id, STATES[info.state & 3], (long long)info.generate.prompt_tokens, (long long)info.reused,
-                (long long)info.generate.new_tokens, info.waited, info.seconds);
+            out(&c->out,
+                "%s{\"id\":%j,\"choice\":%d,\"model\":%j,\"state\":%j,\"prompt_tokens\":%d,\"reused\":%d,\"new_tokens\":%d,\"waited\":%g,\"seconds\":"
+                "%g}",
+                n++ ? "," : "", j->id, (long long)i, j->model->id, STATES[info.state & 3], (long long)info.generate.prompt_tokens,
+                (long long)info.reused, (long long)info.generate.new_tokens, info.waited, info.seconds);
         }
     }
     pthread_mutex_unlock(&s->lock);
@@ -85,8 +92,8 @@ static void label(cli_text *t, const char *s) {
 /* A gauge of each loaded model's queue. */
 static void queue_gauges(server *s, cli_text *t) {
     static const char *const NAMES[] = {"queue_waiting", "queue_running", "queue_kept", "queue_preempted_total", "queue_passes_total"};
-    static const char *const HELP[] = {"requests that wait", "requests that run", "ended requests whose cache is kept", "requests that were suspended for others",
-                                       "passes over the weights"};
+    static const char *const HELP[] = {"requests that wait", "requests that run", "ended requests whose cache is kept",
+                                       "requests that were suspended for others", "passes over the weights"};
     served *m;
     int i;
     for (i = 0; i < 5; i++) {

@@ -45,7 +45,8 @@ static void tokenize(call *c, const asked *a, const served *m) {
     }
     ids = cli_alloc("serve", strlen(a->content) + 16, sizeof *ids);
     r = ids ? infer_tokenize(m->model, a->content, strlen(a->content), flags, ids, strlen(a->content) + 16, &count, &err) : INFER_ERR_MEMORY;
-    if (r != INFER_OK || count > strlen(a->content) + 16) fail_by(&c->failure, r == INFER_OK ? INFER_ERR_MEMORY : r, ids ? err.message : "out of memory");
+    if (r != INFER_OK || count > strlen(a->content) + 16)
+        fail_by(&c->failure, r == INFER_OK ? INFER_ERR_MEMORY : r, ids ? err.message : "out of memory");
     else {
         out(&c->out, "{\"tokens\":[");
         for (i = 0; i < count; i++) {
@@ -92,7 +93,8 @@ static void detokenize(call *c, const asked *a, const served *m) {
     for (i = 0; ids && i < n; i++) {
         const infer_json *v = infer_json_at(a->tokens, i);
         const int64_t id = infer_json_int(v);
-        if (infer_json_kind(v) != INFER_JSON_INT || id < 0 || id >= m->info.vocab) fail(&c->failure, 400, NULL, "tokens", "'tokens' must be a list of ids of tokens");
+        if (infer_json_kind(v) != INFER_JSON_INT || id < 0 || id >= m->info.vocab)
+            fail(&c->failure, 400, NULL, "tokens", "'tokens' must be a list of ids of tokens");
         ids[i] = (infer_token)id;
     }
     r = ids && !c->failure.status ? infer_detokenize(m->model, ids, n, INFER_TEXT_WRITE_SPECIAL, NULL, 0, &length, &err) : INFER_ERR_MEMORY;
