@@ -259,6 +259,12 @@ def nonsense(s):
                        ("a zero in a name", b'{"mod\\u0000el": 1}'), ("a huge number", b'{"prompt": "x", "max_tokens": 1e999}'), ("many members", b"{" + b",".join(b'"a%d":1' % i for i in range(20000)) + b"}")):
         got, _, text = s.send("POST", "/v1/completions", body)
         check(got in (200, 400) and json.loads(text), what, (got, text[:200]))
+    schema = {"type": "string"}
+    for _ in range(80):
+        schema = {"type": "object", "properties": {"a": schema, "b": {"type": "array", "items": schema}}}
+    for what, schema in (("a deep schema", schema), ("a pattern that is slow", {"type": "string", "pattern": "(a+)+" * 200}), ("a schema of itself", {"$ref": "#"})):
+        got, _, text = s.send("POST", "/v1/completions", dict(prompt="x", max_tokens=2, response_format={"type": "json_schema", "json_schema": {"schema": schema}}))
+        check(got in (200, 400), what, (got, text[:200]))
     for what, data in (("no HTTP", b"nonsense\r\n\r\n"), ("an old version", b"GET /health HTTP/0.9\r\n\r\n"), ("no host", b"GET /health HTTP/1.1\r\n\r\n"), ("a bad length", b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n"),
                        ("two lengths", b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 500\r\n\r\n{}   "), ("a path outside", b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n"),
                        ("an escaped path", b"GET /v1/models/%00%2e%2e%2fx HTTP/1.1\r\nHost: localhost\r\n\r\n"), ("a long path", b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"), ("bytes", bytes(range(256)) * 20)):

@@ -395,7 +395,7 @@ int http_start(server *s) {
     daemon_ = MHD_start_daemon(flags, (uint16_t)o->port, NULL, NULL, access_handler, s, MHD_OPTION_EXTERNAL_LOGGER, http_log, s,
                                MHD_OPTION_NOTIFY_COMPLETED, call_completed, s, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, s,
                                MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->timeout,
-                               MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768, MHD_OPTION_THREAD_STACK_SIZE, (size_t)512 * 1024,
+                               MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768, MHD_OPTION_THREAD_STACK_SIZE, (size_t)2 << 20,
                                MHD_OPTION_LISTEN_BACKLOG_SIZE, 512u, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
     freeaddrinfo(address);
     if (daemon_) return 1;
