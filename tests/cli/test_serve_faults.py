@@ -261,7 +261,7 @@ def nonsense(s):
         check(got in (200, 400) and json.loads(text), what, (got, text[:200]))
     schema = {"type": "string"}
     for _ in range(80):
-        schema = {"type": "object", "properties": {"a": schema, "b": {"type": "array", "items": schema}}}
+        schema = {"type": "object", "properties": {"a": schema, "b": {"type": "string"}}}
     for what, schema in (("a deep schema", schema), ("a pattern that is slow", {"type": "string", "pattern": "(a+)+" * 200}), ("a schema of itself", {"$ref": "#"})):
         got, _, text = s.send("POST", "/v1/completions", dict(prompt="x", max_tokens=2, response_format={"type": "json_schema", "json_schema": {"schema": schema}}))
         check(got in (200, 400), what, (got, text[:200]))
