@@ -1,4 +1,5 @@
 """What the tests of `infer serve` share: a server as a process, models with templates of our own, counting."""
+import atexit
 import http.client
 import json
 import os
@@ -55,6 +56,7 @@ class Server:
     def __init__(self, *options, program=None, env=None, seconds=60):
         self.p = subprocess.Popen([program or INFER, "serve", *options, "--backend", "cpu", "--port", "0"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                   env=dict(os.environ, **(env or {})), errors="replace")
+        atexit.register(self.p.kill) # a test that ends early leaves no server behind
         self.log, self.port = "", None
         ready = threading.Event()
 
