@@ -16,10 +16,27 @@ export CC CXX MINUTES
 SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c src/*/*/*.h src/*/*/*.c)
 TESTS := $(wildcard tests/*.c tests/*.h)
 TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c tools/infer/*/*.c tools/infer/*/*/*.c)) build/impl.o
+# `infer serve` needs GNU libmicrohttpd; without it the program says so. HTTP= builds without it in any case
+HTTP := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && command -v $(PYTHON) >/dev/null && echo yes)
+ifeq ($(HTTP),yes)
+HTTP_CFLAGS := -DCLI_HTTP $(shell pkg-config --cflags libmicrohttpd)
+HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd)
+else
+TOOL := $(filter-out build/tool/serve/%,$(TOOL)) build/tool/serve/serve.o
+endif
 CHECK = $(CC) -std=c11 -g $(WARN) -DINFER_QUIET -Itests tests/check.c -o $@
 
 build/infer: $(TOOL)
-	$(CC) $(CFLAGS) $(LDFLAGS) $(TOOL) -o $@ $(LIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) $(TOOL) -o $@ $(HTTP_LIBS) $(LIBS)
+build/tool/serve/%.o: CFLAGS += $(HTTP_CFLAGS)
+build/tool/serve/serve.o: build/tool/http-$(HTTP)
+build/tool/http-$(HTTP): | build/tool
+	@rm -f build/tool/http-*
+	@touch $@
+build/tool/serve/page.o: build/tool/serve/page.inc
+build/tool/serve/page.inc: tools/infer/serve/page.html tools/embed_page.py | build/tool
+	@mkdir -p $(@D)
+	$(PYTHON) tools/embed_page.py $< $@
 build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h tools/infer/*/*.h tools/infer/*/*/*.h) | build/tool
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(WARN) -I. -c $< -o $@

@@ -113,3 +113,18 @@ def write(path, meta, tensors, raw=()):
     body += b'\0' * (-len(body) % ALIGNMENT)
     with open(path, 'wb') as f:
         f.write(body + b''.join(data))
+
+
+def with_templates(model, path, templates):
+    """A copy of the model with these chat templates (name -> text; '' is the main one)."""
+    g = Gguf(model)
+    new = b""
+    for name, text in templates.items():
+        key = "tokenizer.chat_template" + ("." + name if name else "")
+        for part in (key.encode(), None, text.encode()):
+            new += struct.pack("<I", STRING) if part is None else struct.pack("<Q", len(part)) + part
+    version, n_tensors, n_kv = struct.unpack_from("<IQQ", g.data, 4)
+    head = g.data[:4] + struct.pack("<IQQ", version, n_tensors, n_kv + len(templates)) + new + g.data[24:g.at]
+    with open(path, "wb") as f:
+        f.write(head + b"\0" * (-len(head) % 32) + g.data[g.start:])
+    return path

@@ -6,7 +6,6 @@ has them. The last line is "N passed, N failed, N skipped".
 """
 import json
 import os
-import struct
 import subprocess
 import sys
 import tempfile
@@ -30,21 +29,6 @@ def check(ok, what, said=""):
         print("FAILED chat: %s%s" % (what, ": " + repr(said) if said else ""))
 
 
-def with_templates(path, templates):
-    """A copy of the model with these chat templates (name -> text; '' is the main one)."""
-    g = gguf_file.Gguf(PLAIN)
-    new = b""
-    for name, text in templates.items():
-        key = "tokenizer.chat_template" + ("." + name if name else "")
-        for part in (key.encode(), None, text.encode()):
-            new += struct.pack("<I", gguf_file.STRING) if part is None else struct.pack("<Q", len(part)) + part
-    version, n_tensors, n_kv = struct.unpack_from("<IQQ", g.data, 4)
-    head = g.data[:4] + struct.pack("<IQQ", version, n_tensors, n_kv + len(templates)) + new + g.data[24:g.at]
-    with open(path, "wb") as f:
-        f.write(head + b"\0" * (-len(head) % 32) + g.data[g.start:])
-    return path
-
-
 def chat(model, turns, *options):
     p = subprocess.run([INFER, "chat", model, "--temp", "0", *options], input=turns.encode(), capture_output=True, timeout=120)
     return p.returncode, p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
@@ -55,7 +39,7 @@ def pipes(folder):
     check(code == 1 and not out and "--chatml" in err, "a file without a template is refused", err)
     code, out, err = chat(PLAIN, "Hello\nAnd then\n", "--chatml", "-n", "8")
     check(code == 0 and out.count("\n") >= 2, "ChatML when it is asked for", out + err)
-    model = with_templates(os.path.join(folder, "text.gguf"), {"": TEXT})
+    model = gguf_file.with_templates(PLAIN, os.path.join(folder, "text.gguf"), {"": TEXT})
     code, out, err = chat(model, "Once upon a time\n", "-n", "20")
     check(code == 0 and out.startswith(STORY), "the model's own template", out + err)
     code, again, err = chat(model, "upon a time", "-n", "20", "--system", "Once ")
@@ -103,7 +87,7 @@ def pipes(folder):
 
 def sessions(folder):
     """--session: a conversation goes on, and its files grow."""
-    model = with_templates(os.path.join(folder, "session.gguf"), {"": TEXT})
+    model = gguf_file.with_templates(PLAIN, os.path.join(folder, "session.gguf"), {"": TEXT})
     path = os.path.join(folder, "talk.jsonl")
     state, size = path + ".state", lambda name: os.path.getsize(name)
     turns = ["Once upon a time", " She was very", " Then the"]
@@ -180,7 +164,7 @@ def sessions(folder):
 
 
 def tools(folder):
-    model = with_templates(os.path.join(folder, "tools.gguf"), {
+    model = gguf_file.with_templates(PLAIN, os.path.join(folder, "tools.gguf"), {
         "": TEXT, "tool_use": "{{ raise_exception('tool ' + tools[0].function.name) }}"})
     path = os.path.join(folder, "tools.json")
     with open(path, "w") as f:
@@ -196,7 +180,7 @@ def tools(folder):
 
 
 def terminal(folder):
-    model = with_templates(os.path.join(folder, "terminal.gguf"), {"": TEXT})
+    model = gguf_file.with_templates(PLAIN, os.path.join(folder, "terminal.gguf"), {"": TEXT})
     try:
         import pty
         import select

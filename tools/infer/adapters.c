@@ -97,6 +97,11 @@ int cli_adapters_use(const char *command, infer_context *context) {
     return cli_fail(command, "%s", err.message) == CLI_DONE;
 }
 
+const infer_adapter_use *cli_adapters_list(int32_t *n) {
+    *n = n_uses - n_merged;
+    return *n ? uses + n_merged : NULL;
+}
+
 const char *cli_adapters_prefix(void) {
     infer_adapter_info info;
     int32_t i;

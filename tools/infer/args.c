@@ -331,7 +331,7 @@ static void *visit_user;
 void cli_visit(const cli_command *command, cli_visit_fn fn, void *user) {
     visit_fn = fn;
     visit_user = user;
-    if (command->run) command->run(0, NULL);
+    command->run(0, NULL);
     visit_fn = NULL;
 }
 

@@ -58,6 +58,7 @@ int cmd_perplexity(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_imatrix(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 
@@ -183,6 +184,13 @@ int cli_grammar(const char *command, infer_model *model, cli_sampling *s);
 infer_grammar *cli_grammar_text(const char *command, infer_model *model, const char *value, int schema);
 /* The sampler that the options ask for, the library's own when they ask for nothing. Says why and returns NULL. */
 infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed);
+/* The same, saying why in *err instead (no message: memory ran out, which has been said). */
+infer_sampler *cli_sampler_try(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed, infer_error *err);
+/* Sets a figure by its option's name with _ for -, as requests of servers call it ("top_k"): 0 = the value is out of range, -1 = there
+ * is no such figure. */
+int cli_sampling_set(cli_sampling *s, const char *name, double value);
+/* 1 = the sampler is sure to choose the most likely token, as no sampler does. */
+int cli_sampling_greedy(const cli_sampling *s);
 
 /* ---- progress.c ----------------------------------------------------------------------------- */
 
@@ -261,6 +269,17 @@ const char *cli_bytes_text(double n, char *out);
 const char *cli_base_name(const char *path);
 int cli_ends_with(const char *s, const char *end);
 
+/* ---- buffer.c ------------------------------------------------------------------------------- */
+
+/* A text that grows, zero-terminated; failed: memory ran out, which has been said. */
+typedef struct cli_text {
+    char *s;
+    size_t n, cap;
+    int failed;
+} cli_text;
+void cli_text_put(const char *command, cli_text *t, const char *s, size_t n);
+void cli_text_json(const char *command, cli_text *t, const char *s, size_t n); /* as a JSON string, with its quotes */
+
 /* ---- texts.c -------------------------------------------------------------------------------- */
 
 /* The source of texts: one of the first three is given. NULL = not given. */
@@ -305,6 +324,8 @@ void cli_folder_close(infer_model *model); /* closes any model, and the folder t
 int cli_adapters_open(const char *command, infer_model *model, const char *path, const cli_common *common);
 /* The context's sessions use them from now on. */
 int cli_adapters_use(const char *command, infer_context *context);
+/* The same as a list, for requests of a queue; those that are merged are not in it. NULL: none. */
+const infer_adapter_use *cli_adapters_list(int32_t *n);
 /* The prefix that they require before a text (of the first that has one), NULL = none. Valid until they are closed. */
 const char *cli_adapters_prefix(void);
 /* Closes them and the model. */
@@ -393,14 +414,6 @@ int terminal_read(int milliseconds);
 int cli_char_width(uint32_t c); /* columns in a terminal: 0, 1 or 2 */
 
 /* ---- edit.c --------------------------------------------------------------------------------- */
-
-/* A text that grows, zero-terminated; failed: memory ran out, which has been said. */
-typedef struct cli_text {
-    char *s;
-    size_t n, cap;
-    int failed;
-} cli_text;
-void cli_text_put(const char *command, cli_text *t, const char *s, size_t n);
 
 /* Lines of input: with editing and history in a terminal, unprocessed elsewhere. */
 typedef struct cli_editor cli_editor;

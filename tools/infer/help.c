@@ -186,7 +186,6 @@ static void print_function(const cli_command *commands, int n, script *s) {
     printf("  esac\n  case \"$cur\" in\n  -*)\n    case \"$command\" in\n");
     s->each = names_only;
     for (i = 0; i < n; i++) {
-        if (commands[i].run == NULL) continue;
         printf(zsh ? "    %s) compadd -- " : "    %s) COMPREPLY=($(compgen -W '", commands[i].name);
         cli_visit(&commands[i], each_option, s);
         printf(zsh ? "--help;;\n" : "--help' -- \"$cur\"));;\n");
@@ -217,7 +216,6 @@ int cli_completions(int argc, char **argv, const cli_command *commands, int n_co
     }
     s.each = print_fish;
     for (i = 0; i < n_commands; i++) {
-        if (commands[i].run == NULL) continue;
         printf("complete -c infer -n __fish_use_subcommand -a %s -d ", commands[i].name);
         print_quoted(commands[i].what);
         putchar('\n');

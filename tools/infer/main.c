@@ -5,7 +5,6 @@
 
 static int completions(int argc, char **argv);
 
-/* A command without a function says so and fails. */
 static const cli_command COMMANDS[] = {
     {"run", "MODEL -p TEXT", "continue a text", cmd_run},
     {"chat", "MODEL", "chat, with the model's own template", cmd_chat},
@@ -32,7 +31,7 @@ static const cli_command COMMANDS[] = {
     {"imatrix", "MODEL -f TEXT --out FILE", "which columns of matrices count, for quantize", cmd_imatrix},
     {"perplexity", "MODEL... -f FILE", "how well models predict a text", cmd_perplexity},
     {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},
-    {"serve", "MODEL", "HTTP server", NULL},
+    {"serve", "MODEL", "serve a model over HTTP, with a page to chat", cmd_serve},
     {"completions", "bash|zsh|fish", "print completions for a shell", completions},
 };
 enum { N_COMMANDS = (int)(sizeof COMMANDS / sizeof COMMANDS[0]) };
@@ -59,7 +58,7 @@ static void print_help(FILE *file) {
     for (i = 0; i < N_COMMANDS; i++) {
         char head[64];
         snprintf(head, sizeof head, "%s %s", COMMANDS[i].name, COMMANDS[i].args);
-        fprintf(file, "  %-40s %s%s\n", head, COMMANDS[i].what, COMMANDS[i].run ? "" : " (not available)");
+        fprintf(file, "  %-40s %s\n", head, COMMANDS[i].what);
     }
     fprintf(file, "\n`infer COMMAND --help` explains each. Results go to stdout, statistics and progress to stderr.\n"
                   "Exit status: 0 done, 1 the work failed, 2 wrong usage, 130 interrupted.\n");
@@ -122,7 +121,6 @@ static int run_command(int argc, char **argv) {
         break;
     }
     command = find_command(name);
-    if (command && command->run == NULL) return cli_fail(name, "not available");
     if (command) return command->run(argc - 2, argv + 2);
     if (name[0] == '-' || is_model(name)) return cmd_chat(argc - 1, argv + 1);
     return unknown_command(name);

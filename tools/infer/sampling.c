@@ -179,6 +179,7 @@ int cli_sampling_check(const char *command, const cli_sampling *s) {
 
 typedef struct chain {
     const char *command;
+    infer_error *err;
     infer_model *model;
     infer_stage stages[MAX_STAGES];
     int n;
@@ -188,15 +189,11 @@ typedef struct chain {
 } chain;
 
 static int add_stage(chain *c, int32_t kind) {
-    infer_error err;
     if (c->n == MAX_STAGES) {
-        cli_fail(c->command, "there are more than %d sampler stages", (int)MAX_STAGES);
+        snprintf(c->err->message, sizeof c->err->message, "there are more than %d sampler stages", (int)MAX_STAGES);
         return 0;
     }
-    if (infer_sampler_stage(c->model, kind, &c->stages[c->n], &err) != INFER_OK) {
-        cli_fail(c->command, "%s", err.message);
-        return 0;
-    }
+    if (infer_sampler_stage(c->model, kind, &c->stages[c->n], c->err) != INFER_OK) return 0;
     c->n++;
     return 1;
 }
@@ -213,16 +210,12 @@ static int add_bias(chain *c, infer_token token, float bias) {
 /* For all tokens that spell a text. */
 static int add_text_bias(chain *c, const char *text, size_t n, float bias) {
     infer_bias *found;
-    infer_error err;
     size_t count, i;
     int ok = 1;
-    if (infer_bias_text(c->model, text, n, bias, NULL, 0, &count, &err) != INFER_OK) {
-        cli_fail(c->command, "%s", err.message);
-        return 0;
-    }
+    if (infer_bias_text(c->model, text, n, bias, NULL, 0, &count, c->err) != INFER_OK) return 0;
     found = cli_alloc(c->command, count, sizeof *found);
     if (found == NULL) return 0;
-    if (infer_bias_text(c->model, text, n, bias, found, count, &count, &err) != INFER_OK) ok = 0;
+    if (infer_bias_text(c->model, text, n, bias, found, count, &count, c->err) != INFER_OK) ok = 0;
     for (i = 0; ok && i < count; i++) ok = add_bias(c, found[i].token, found[i].bias);
     free(found);
     return ok;
@@ -263,17 +256,13 @@ static int add_named(chain *c, const char *order) {
 
 static int add_usual(chain *c, const cli_sampling *s) {
     infer_stage usual[INFER_STAGES_USUAL];
-    infer_error err;
     int32_t i, n = 0;
     if (s->mirostat > 0) {
         return add_stage(c, INFER_STAGE_DYNAMIC_TEMPERATURE) &&
                add_stage(c, s->mirostat == 1 ? INFER_STAGE_MIROSTAT : INFER_STAGE_MIROSTAT_2);
     }
     /* --mirostat 0: the usual order also when the file asks for mirostat */
-    if (infer_sampler_usual(s->mirostat == 0 ? NULL : c->model, usual, INFER_STAGES_USUAL, &n, &err) != INFER_OK) {
-        cli_fail(c->command, "%s", err.message);
-        return 0;
-    }
+    if (infer_sampler_usual(s->mirostat == 0 ? NULL : c->model, usual, INFER_STAGES_USUAL, &n, c->err) != INFER_OK) return 0;
     for (i = 0; i < n; i++) {
         if (!add_stage(c, usual[i].kind)) return 0;
     }
@@ -383,27 +372,71 @@ int cli_grammar(const char *command, infer_model *model, cli_sampling *s) {
     return 0;
 }
 
-infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed) {
+infer_sampler *cli_sampler_try(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed, infer_error *err) {
     infer_sampler *sampler = NULL;
-    infer_error err;
     chain c;
     int ok;
     memset(&c, 0, sizeof c);
+    memset(err, 0, sizeof *err);
     c.command = command;
+    c.err = err;
     c.model = model;
     ok = !anything_given(s);
     if (!ok) {
         ok = add_biases(&c, s);
         if (ok && s->grammar) { /* after biases, before what cuts */
             ok = add_stage(&c, INFER_STAGE_GRAMMAR);
-            c.stages[c.n - 1].grammar = s->grammar;
+            if (ok) c.stages[c.n - 1].grammar = s->grammar;
         }
         ok = ok && (s->order ? add_named(&c, s->order) : add_usual(&c, s));
         ok = ok && add_adaptive(&c, s) && set_figures(&c, s);
     }
-    if (ok && infer_sampler_create(&sampler, model, anything_given(s) ? c.stages : NULL, c.n, seed, &err) != INFER_OK)
-        cli_fail(command, "%s", err.message);
+    if (ok) infer_sampler_create(&sampler, model, anything_given(s) ? c.stages : NULL, c.n, seed, err);
     free(c.biases);
     free(c.breakers);
     return sampler;
+}
+
+infer_sampler *cli_sampler(const char *command, infer_model *model, const cli_sampling *s, uint64_t seed) {
+    infer_error err;
+    infer_sampler *sampler = cli_sampler_try(command, model, s, seed, &err);
+    if (sampler == NULL && err.message[0]) cli_fail(command, "%s", err.message);
+    return sampler;
+}
+
+/* Is the option's name, or a spelling of it, this one with _ for -? */
+static int is_called(const char *names, const char *name) {
+    const char *s;
+    int i, k, n;
+    for (i = 0; (s = cli_spelling(names, i, &n)) != NULL; i++) {
+        if ((size_t)n != strlen(name) + 2) continue;
+        for (k = 2; k < n && (s[k] == '-' ? '_' : s[k]) == name[k - 2]; k++) {}
+        if (k == n) return 1;
+    }
+    return 0;
+}
+
+int cli_sampling_set(cli_sampling *s, const char *name, double value) {
+    int i;
+    for (i = 0; i < N_FIGURES; i++) {
+        if (!is_called(FIGURES[i].name, name)) continue;
+        if (!(value >= -1e9 && value <= 1e9)) return 0;
+        if (FIGURES[i].whole && (value != floor(value) || value < FIGURES[i].lo)) return 0;
+        s->value[i] = value;
+        s->whole[i] = (int64_t)value;
+        return 1;
+    }
+    return -1;
+}
+
+int cli_sampling_greedy(const cli_sampling *s) {
+    double value;
+    int i, zero = 0;
+    for (i = 0; i < N_FIGURES; i++) {
+        if (!given(s, i, &value)) continue;
+        if (FIGURES[i].kind == INFER_STAGE_DYNAMIC_TEMPERATURE && FIGURES[i].index == 0) zero = value < 1e-4 && value >= 0;
+        else if (FIGURES[i].kind == INFER_STAGE_PENALTY || FIGURES[i].kind == INFER_STAGE_DRY || FIGURES[i].kind == INFER_STAGE_XTC ||
+                 FIGURES[i].kind == INFER_STAGE_ADAPTIVE_P || FIGURES[i].kind == INFER_STAGE_DYNAMIC_TEMPERATURE) return 0;
+    }
+    return zero && s->mirostat <= 0 && s->biases.n == 0 && !s->ignore_eos && !s->order && !s->grammar;
 }

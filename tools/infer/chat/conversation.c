@@ -13,15 +13,7 @@ static void put_line(cli_text *t, const char *s, size_t n) {
     for (i = 0; i < n; i++) put(t, s[i] == '\n' || s[i] == '\r' ? " " : s + i, 1);
 }
 
-/* A JSON string. */
-static void put_json(cli_text *t, const char *s, size_t n) {
-    size_t len;
-    char *quoted = NULL;
-    if (infer_json_quote(s, n, NULL, 0, &len) == INFER_OK) quoted = cli_grow("chat", NULL, len + 1, 1);
-    if (quoted == NULL || infer_json_quote(s, n, quoted, len + 1, &len) != INFER_OK) t->failed = 1;
-    else put(t, quoted, len);
-    free(quoted);
-}
+static void put_json(cli_text *t, const char *s, size_t n) { cli_text_json("chat", t, s, n); }
 
 /* ---- messages ------------------------------------------------------------------------------- */
 

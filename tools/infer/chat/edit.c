@@ -24,22 +24,6 @@ struct cli_editor {
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-void cli_text_put(const char *command, cli_text *t, const char *s, size_t n) {
-    if (t->failed) return;
-    if (t->n + n + 1 > t->cap) {
-        char *grown = cli_grow(command, t->s, (t->n + n + 1) * 2, 1);
-        if (grown == NULL) {
-            t->failed = 1;
-            return;
-        }
-        t->s = grown;
-        t->cap = (t->n + n + 1) * 2;
-    }
-    if (n) memcpy(t->s + t->n, s, n);
-    t->n += n;
-    t->s[t->n] = 0;
-}
-
 static void set(cli_text *t, const char *s, size_t n) {
     t->n = 0;
     cli_text_put("chat", t, s, n);

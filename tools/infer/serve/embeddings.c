@@ -1,0 +1,302 @@
+/* embeddings.c: POST /v1/embeddings and /v1/rerank: vectors and scores of texts. */
+#include "serve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXTS = 2048 };
+
+/* The texts of a request. */
+typedef struct texts {
+    call *call;
+    served *model;
+    const char **texts;
+    size_t *lengths;
+    const infer_token **ids; /* NULL = texts */
+    size_t *n_ids;
+    size_t n;
+    double looked;
+    infer_embed_params p;
+} texts;
+
+static void texts_free(texts *t) {
+    size_t i;
+    for (i = 0; t->ids && i < t->n; i++) free((void *)t->ids[i]);
+    free((void *)t->ids);
+    free(t->n_ids);
+    free((void *)t->texts);
+    free(t->lengths);
+}
+
+static int no_memory(texts *t) { return fail(&t->call->failure, 503, NULL, NULL, "out of memory"); }
+
+/* A client that has gone ends the work. */
+static int look(void *user, float done) {
+    texts *t = user;
+    const double now = platform_clock();
+    (void)done;
+    if (t->call->server->abort) return 1;
+    if (now - t->looked < 0.2) return 0;
+    t->looked = now;
+    return !call_alive(t->call);
+}
+
+static int take_ids(texts *t, size_t i, const infer_json *list, const char *param) {
+    const size_t n = infer_json_count(list);
+    infer_token *ids = cli_alloc("serve", n + 1, sizeof *ids);
+    size_t k;
+    if (ids == NULL) return no_memory(t);
+    t->ids[i] = ids;
+    t->n_ids[i] = n;
+    for (k = 0; k < n; k++) {
+        const int64_t id = infer_json_int(infer_json_at(list, k));
+        if (infer_json_kind(infer_json_at(list, k)) != INFER_JSON_INT || id < 0 || id >= t->model->info.vocab)
+            return fail(&t->call->failure, 400, "invalid_type", param,
+                        "'%s' must be a text, a list of texts, a list of tokens or a list of such lists", param);
+        ids[k] = (infer_token)id;
+    }
+    return n > 0 || fail(&t->call->failure, 400, NULL, param, "'%s' has an empty list", param);
+}
+
+/* A text; or an object that has one, as some clients send documents. */
+static const char *text_of(const infer_json *v, size_t *n) {
+    const char *s = infer_json_string(v, n);
+    return s ? s : infer_json_string(infer_json_get(v, "text"), n);
+}
+
+static int take(texts *t, const infer_json *given, const char *param) {
+    const infer_json *first = infer_json_at(given, 0);
+    const int list = infer_json_kind(given) == INFER_JSON_ARRAY && infer_json_kind(first) != INFER_JSON_INT;
+    const int tokens =
+        infer_json_kind(given) == INFER_JSON_ARRAY && (infer_json_kind(first) == INFER_JSON_INT || infer_json_kind(first) == INFER_JSON_ARRAY);
+    const size_t n = list ? infer_json_count(given) : 1;
+    size_t i;
+    if (given == NULL) return fail(&t->call->failure, 400, NULL, param, "'%s' is missing", param);
+    if (n == 0 || n > MAX_TEXTS) return fail(&t->call->failure, 400, NULL, param, "'%s' must have 1 to %d texts", param, (int)MAX_TEXTS);
+    t->texts = calloc(n, sizeof *t->texts);
+    t->lengths = calloc(n, sizeof *t->lengths);
+    t->n_ids = calloc(n, sizeof *t->n_ids);
+    if (tokens) t->ids = calloc(n, sizeof *t->ids);
+    t->n = n;
+    if (!t->texts || !t->lengths || !t->n_ids || (tokens && !t->ids)) return no_memory(t);
+    for (i = 0; i < n; i++) {
+        const infer_json *one = list ? infer_json_at(given, i) : given;
+        if (tokens ? !take_ids(t, i, one, param) : (t->texts[i] = text_of(one, &t->lengths[i])) == NULL)
+            return fail(&t->call->failure, 400, "invalid_type", param,
+                        "'%s' must be a text, a list of texts, a list of tokens or a list of such lists", param);
+        if (!tokens && t->lengths[i] == 0) return fail(&t->call->failure, 400, NULL, param, "'%s' has an empty text", param);
+    }
+    return 1;
+}
+
+/* Tokens of the request, for its usage. */
+static long long count_tokens(const texts *t) {
+    long long all = 0;
+    size_t i, n;
+    infer_error err;
+    for (i = 0; i < t->n; i++) {
+        n = t->ids ? t->n_ids[i] : 0;
+        if (!t->ids && infer_tokenize(t->model->model, t->texts[i], t->lengths[i], INFER_TEXT_ADD_SPECIAL, NULL, 0, &n, &err) != INFER_OK) n = 0;
+        all += (long long)n;
+    }
+    return all;
+}
+
+static void texts_begin(texts *t, call *c, served *m) {
+    memset(t, 0, sizeof *t);
+    t->call = c;
+    t->model = m;
+    t->looked = platform_clock();
+}
+
+static void texts_params(texts *t) {
+    t->p.lengths = t->ids ? NULL : t->lengths;
+    t->p.ids = t->ids;
+    t->p.n_ids = t->ids ? t->n_ids : NULL;
+    t->p.progress = look;
+    t->p.progress_user = t;
+}
+
+/* ---- vectors -------------------------------------------------------------------------------- */
+
+static const parameter EMBEDDINGS[] = {
+    {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL},
+    {"input", PARAM_ANY, PARAM_AT(input), 0, 0, NULL},
+    {"encoding_format", PARAM_TEXT, PARAM_AT(format), 0, 0, NULL},
+    {"dimensions", PARAM_INT, PARAM_AT(dimensions), 1, 1e6, NULL},
+    {"user", PARAM_IGNORED, 0, 0, 0, NULL},
+};
+
+static void write_base64(cli_text *t, const unsigned char *s, size_t n) {
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char four[4];
+    size_t i;
+    for (i = 0; i < n; i += 3) {
+        const uint32_t x = (uint32_t)s[i] << 16 | (i + 1 < n ? (uint32_t)s[i + 1] << 8 : 0) | (i + 2 < n ? s[i + 2] : 0);
+        four[0] = DIGITS[x >> 18];
+        four[1] = DIGITS[x >> 12 & 63];
+        four[2] = i + 1 < n ? DIGITS[x >> 6 & 63] : '=';
+        four[3] = i + 2 < n ? DIGITS[x & 63] : '=';
+        cli_text_put("serve", t, four, 4);
+    }
+}
+
+/* Little-endian float32, as OpenAI's clients read it. */
+static void write_floats(cli_text *t, const float *v, int32_t width) {
+    unsigned char *bytes = cli_alloc("serve", (size_t)width, 4);
+    int32_t i, k;
+    for (i = 0; bytes && i < width; i++) {
+        uint32_t u;
+        memcpy(&u, &v[i], 4);
+        for (k = 0; k < 4; k++) bytes[4 * i + k] = (unsigned char)(u >> 8 * k);
+    }
+    if (bytes) write_base64(t, bytes, 4 * (size_t)width);
+    else t->failed = 1;
+    free(bytes);
+}
+
+static void write_vector(cli_text *t, const float *v, int32_t width, int base64) {
+    int32_t i;
+    out(t, base64 ? "\"" : "[");
+    if (base64) write_floats(t, v, width);
+    for (i = 0; !base64 && i < width; i++) out(t, i ? ",%g" : "%g", (double)v[i]);
+    out(t, base64 ? "\"" : "]");
+}
+
+static void embed(texts *t, const asked *a, int base64) {
+    call *c = t->call;
+    infer_error err;
+    infer_result r;
+    float *v;
+    int32_t width;
+    size_t i;
+    long long tokens;
+    texts_params(t);
+    t->p.dimensions = a->dimensions > 0 ? (int32_t)a->dimensions : 0;
+    t->p.prefix = cli_adapters_prefix();
+    width = infer_embed_width(t->model->model, &t->p);
+    if (width <= 0 || t->model->info.pooling == INFER_POOL_RANK || t->model->info.pooling == INFER_POOL_NONE) {
+        fail(&c->failure, 400, "unsupported", "model", "the model has no vectors of texts%s", a->dimensions > 0 ? " of so many dimensions" : "");
+        return;
+    }
+    v = cli_alloc("serve", t->n * (size_t)width, sizeof *v);
+    if (v == NULL) {
+        no_memory(t);
+        return;
+    }
+    if (models_texts(c->server, t->model, &c->failure)) {
+        r = infer_embed(t->model->texts, t->ids ? NULL : t->texts, (int32_t)t->n, &t->p, v, &err);
+        models_texts_done(c->server, t->model);
+        if (r != INFER_OK) fail_by(&c->failure, r, err.message);
+    }
+    if (!c->failure.status) {
+        tokens = count_tokens(t);
+        out(&c->out, "{\"object\":\"list\",\"data\":[");
+        for (i = 0; i < t->n; i++) {
+            out(&c->out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", (long long)i);
+            write_vector(&c->out, v + i * (size_t)width, width, base64);
+            out(&c->out, "}");
+        }
+        out(&c->out, "],\"model\":%j,\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}", t->model->id, tokens, tokens);
+    }
+    free(v);
+}
+
+void route_embeddings(call *c) {
+    asked a;
+    texts t;
+    served *m = NULL;
+    int base64 = 0;
+    if (asked_read(&a, c->json, EMBEDDINGS, sizeof EMBEDDINGS / sizeof EMBEDDINGS[0], NULL, &c->failure)) {
+        base64 = a.format && strcmp(a.format, "base64") == 0;
+        if (a.format && !base64 && strcmp(a.format, "float") != 0)
+            fail(&c->failure, 400, NULL, "encoding_format", "'encoding_format' must be float or base64");
+        else m = models_take(c->server, a.model, &c->failure);
+    }
+    texts_begin(&t, c, m);
+    if (m && take(&t, a.input, "input")) embed(&t, &a, base64);
+    texts_free(&t);
+    models_release(c->server, m);
+    asked_free(&a);
+}
+
+/* ---- scores --------------------------------------------------------------------------------- */
+
+static const parameter RERANK[] = {
+    {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL},
+    {"query", PARAM_TEXT, PARAM_AT(query), 0, 0, NULL},
+    {"documents", PARAM_LIST, PARAM_AT(documents), 0, 0, NULL},
+    {"top_n", PARAM_INT, PARAM_AT(top_n), 1, 1e9, NULL},
+    {"return_documents", PARAM_FLAG, PARAM_AT(return_documents), 0, 0, NULL},
+    {"instruction", PARAM_TEXT, PARAM_AT(instructions), 0, 0, NULL},
+    {"user", PARAM_IGNORED, 0, 0, 0, NULL},
+};
+
+typedef struct ranked { float score; size_t text; } ranked;
+
+static int better(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    return x->text < y->text ? -1 : x->text > y->text;
+}
+
+static void write_ranked(const texts *t, const asked *a, const float *scores, ranked *r) {
+    call *c = t->call;
+    infer_error err;
+    size_t i, n = a->top_n > 0 && (size_t)a->top_n < t->n ? (size_t)a->top_n : t->n, query = 0;
+    long long tokens;
+    for (i = 0; i < t->n; i++) {
+        r[i].score = scores[i];
+        r[i].text = i;
+    }
+    qsort(r, t->n, sizeof *r, better);
+    if (infer_tokenize(t->model->model, a->query, strlen(a->query), 0, NULL, 0, &query, &err) != INFER_OK) query = 0;
+    tokens = count_tokens(t) + (long long)(query * t->n);
+    out(&c->out, "{\"object\":\"list\",\"model\":%j,\"results\":[", t->model->id);
+    for (i = 0; i < n; i++) {
+        out(&c->out, "%s{\"index\":%d,\"relevance_score\":%g", i ? "," : "", (long long)r[i].text, (double)r[i].score);
+        if (a->return_documents) out(&c->out, ",\"document\":{\"text\":%J}", t->texts[r[i].text], t->lengths[r[i].text]);
+        out(&c->out, "}");
+    }
+    out(&c->out, "],\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}", tokens, tokens);
+}
+
+static void rerank(texts *t, const asked *a) {
+    call *c = t->call;
+    infer_error err;
+    infer_result r;
+    float *scores;
+    ranked *order;
+    if (t->ids) {
+        fail(&c->failure, 400, "invalid_type", "documents", "'documents' must be a list of texts");
+        return;
+    }
+    texts_params(t);
+    t->p.prefix = a->instructions;
+    scores = cli_alloc("serve", t->n, sizeof *scores);
+    order = cli_alloc("serve", t->n, sizeof *order);
+    if (!scores || !order) no_memory(t);
+    else if (models_texts(c->server, t->model, &c->failure)) {
+        r = infer_rerank(t->model->texts, a->query, t->texts, (int32_t)t->n, &t->p, scores, &err);
+        models_texts_done(c->server, t->model);
+        if (r != INFER_OK) fail_by(&c->failure, r, err.message);
+        else write_ranked(t, a, scores, order);
+    }
+    free(scores);
+    free(order);
+}
+
+void route_rerank(call *c) {
+    asked a;
+    texts t;
+    served *m = NULL;
+    if (asked_read(&a, c->json, RERANK, sizeof RERANK / sizeof RERANK[0], NULL, &c->failure)) {
+        if (a.query == NULL) fail(&c->failure, 400, NULL, "query", "'query' is missing");
+        else m = models_take(c->server, a.model, &c->failure);
+    }
+    texts_begin(&t, c, m);
+    if (m && take(&t, a.documents, "documents")) rerank(&t, &a);
+    texts_free(&t);
+    models_release(c->server, m);
+    asked_free(&a);
+}

@@ -1,0 +1,109 @@
+/* serve.c: `infer serve`: its options. What they start is built only where the HTTP library is (CLI_HTTP). */
+#include "serve_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The keys of the environment variable and of the options; whoever listens to more than this machine needs one. */
+static int check_access(serve_options *o) {
+    const char *key = getenv("INFER_API_KEY");
+    int i;
+    if (key && *key && o->keys.n == 0) {
+        o->keys.items = cli_alloc("serve", 1, sizeof *o->keys.items);
+        if (o->keys.items == NULL) return CLI_FAILED;
+        o->keys.items[o->keys.n++] = key;
+    }
+    for (i = 0; i < o->keys.n; i++) {
+        if (o->keys.items[i][0] == 0) return cli_usage_error("serve", "--api-key is empty");
+    }
+    if (o->keys.n && o->no_auth) return cli_usage_error("serve", "--api-key and --no-auth exclude each other");
+    if (o->keys.n == 0 && !o->no_auth && !serve_is_loopback(o->host))
+        return cli_usage_error("serve", "--host %s lets other machines in: give an --api-key (or INFER_API_KEY), or --no-auth", o->host);
+    if ((o->cert == NULL) != (o->key_file == NULL)) return cli_usage_error("serve", "--tls-cert and --tls-key belong together");
+    return CLI_DONE;
+}
+
+int serve_is_loopback(const char *host) {
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
+static int run(serve_options *o) {
+#ifdef CLI_HTTP
+    const char *name;
+    size_t n;
+    int status;
+    if (o->template_path && (o->template_text = cli_read_text("serve", o->template_path, &n, &name)) == NULL) return CLI_FAILED;
+    status = serve_run(o);
+    free(o->template_text);
+    return status;
+#else
+    (void)o;
+    return cli_fail("serve", "this program was built without GNU libmicrohttpd: install it (Debian: libmicrohttpd-dev, Fedora: libmicrohttpd-devel, "
+                             "macOS: brew install libmicrohttpd, MSYS2: mingw-w64-x86_64-libmicrohttpd) and pkg-config, and run make again");
+#endif
+}
+
+int cmd_serve(int argc, char **argv) {
+    serve_options o;
+    const char *args[1];
+    const cli_option options[] = {
+        {"--host", OPT_STRING, &o.host, "ADDRESS", "address to listen on (default: 127.0.0.1, this machine alone)", 0, 0},
+        {"--port", OPT_INT, &o.port, "N", "port to listen on (default: 8080); 0 = any that is free", 0, 65535},
+        {"--api-key", OPT_LIST, &o.keys, "KEY", "requests must have this key (default: INFER_API_KEY, if set); may be repeated", 0, 0},
+        {"--no-auth", OPT_FLAG, &o.no_auth, NULL, "let other machines in without a key", 0, 0},
+        {"--cors", OPT_STRING, &o.cors, "ORIGIN", "let pages of this origin send requests; * = of any", 0, 0},
+        {"--tls-cert", OPT_STRING, &o.cert, "FILE", "serve HTTPS with this certificate (PEM)", 0, 0},
+        {"--tls-key", OPT_STRING, &o.key_file, "FILE", "the certificate's private key (PEM)", 0, 0},
+        {"--models", OPT_STRING, &o.folder, "DIR", "serve the models in DIR instead of MODEL: each is loaded on first use, within --max-memory", 0, 0},
+        {"--alias", OPT_LIST, &o.aliases, "NAME[=ID]", "another name for the model (ID: which of --models); * = any name; may be repeated", 0, 0},
+        {"-np,--parallel", OPT_INT, &o.slots, "N", "replies to generate at a time (default: 16)", 1, 4096},
+        {"--queue", OPT_INT, &o.waiting, "N", "requests that may wait for one to end; more get status 429 (default: 64)", 1, 1 << 20},
+        {"--cache", OPT_INT, &o.cells, "N", "positions of all requests together (default: 4 times --ctx)", 1, 1 << 24},
+        {"-n|--predict,--n-predict,--max-tokens", OPT_INT, &o.max_tokens, "N", "maximum number of tokens per reply, whatever a request says (default: no limit)", 0, INT32_MAX / 2},
+        {"--max-body", OPT_INT, &o.max_body, "SIZE", "largest request (default: 16M)", 1, (int64_t)1 << 32},
+        {"--connections", OPT_INT, &o.connections, "N", "connections at a time (default: 256)", 1, 65536},
+        {"--timeout", OPT_INT, &o.timeout, "S", "seconds that a client may take to send a request, or stop reading (default: 60)", 1, 86400},
+        {"--seconds", OPT_INT, &o.seconds, "S", "maximum time of a reply (default: no limit)", 0, 86400},
+        {"--grace", OPT_INT, &o.grace, "S", "seconds for running replies to end when the server is stopped (default: 10)", 0, 86400},
+        {"--template|--chat-template-file", OPT_STRING, &o.template_path, "FILE|TEXT", "use this Jinja template instead of the model's own", 0, 0},
+        {"--chatml", OPT_FLAG, &o.chatml, NULL, "use ChatML if the file has no template", 0, 0},
+        {"--lookup", OPT_FLAG, &o.lookup, NULL, "speculate from earlier text: the same output, faster", 0, 0},
+        {"--log-prompts", OPT_FLAG, &o.log_prompts, NULL, "log requests with their texts to stderr (-v: without)", 0, 0},
+    };
+    const cli_spec spec = {"serve",
+                           "MODEL | --models DIR",
+                           "Serve a model over HTTP: the interfaces of OpenAI (/v1/chat/completions, /v1/completions,\n"
+                           "/v1/responses, /v1/embeddings) and Anthropic (/v1/messages), /v1/rerank, /tokenize, /metrics\n"
+                           "and others, and a page to chat at /. --ctx is the maximum length of a request. Sampling\n"
+                           "options are the defaults of requests. Ctrl-C or SIGTERM: running replies end, then the server.\n",
+                           options,
+                           (int)(sizeof options / sizeof options[0]),
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING,
+                           0,
+                           1};
+    cli_common common;
+    int status;
+    memset(&o, 0, sizeof o);
+    o.host = "127.0.0.1";
+    o.port = 8080;
+    o.slots = 16;
+    o.waiting = 64;
+    o.max_body = 16 << 20;
+    o.connections = 256;
+    o.timeout = 60;
+    o.grace = 10;
+    o.common = &common;
+    if (!cli_parse(&spec, argc, argv, &common, args, &status)) goto end;
+    o.model = args[0];
+    if ((o.model == NULL) == (o.folder == NULL)) status = cli_usage_error("serve", "give one of MODEL and --models DIR");
+    else if (o.folder && common.loras.n + common.controls.n) status = cli_usage_error("serve", "--lora and --control need a MODEL");
+    else if (common.sampling.grammar_text || common.sampling.schema_text || common.sampling.json_object)
+        status = cli_usage_error("serve", "a grammar is given by each request: 'response_format', 'grammar'");
+    else status = check_access(&o);
+    if (status == CLI_DONE) status = run(&o);
+end:
+    cli_sampling_free(&common.sampling);
+    free((void *)o.keys.items);
+    free((void *)o.aliases.items);
+    return status;
+}

@@ -1,0 +1,358 @@
+/* serve.h: what the files of `infer serve` share.
+ *
+ *   serve.c      the command and its options; built also without the HTTP library
+ *   server.c     start, run and stop
+ *   http.c       the only file that knows libmicrohttpd: connections, limits, access, responses
+ *   route.c      the table of paths
+ *   request.c    a JSON body to values, by a table of parameters for each interface
+ *   models.c     models, with their queues and contexts
+ *   generate.c   requests of a queue that answer one HTTP request, and what they produce
+ *   reply.c      stop reasons, log probabilities and other parts of replies that interfaces share
+ *   chat_completions.c, completions.c, responses.c, messages.c, embeddings.c, text.c, status.c
+ *                the interfaces
+ *   page.c       the page at /
+ *   failure.c    errors in the form of each interface
+ *   out.c        writing JSON
+ *   system.c     sockets, signals and time
+ *
+ * Threads: every connection has one, which may wait; each queue has one, which must not. What a queue's callbacks produce is
+ * collected in a `job` under its lock and written by the connection's thread. */
+#ifndef SERVE_H
+#define SERVE_H
+
+#include "serve_options.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* ---- out.c ---------------------------------------------------------------------------------- */
+
+/* Appends a format: %j a zero-terminated text as a JSON string (NULL: null), %J the same of (const char *, size_t), %s text as it is,
+ * %S the same of (const char *, size_t), %d (long long), %g (double; not finite: null), %b (int) true or false, %v (infer_json *), %% */
+void out(cli_text *t, const char *format, ...);
+void out_clear(cli_text *t); /* empty, keeping its memory */
+void out_end(cli_text *t);
+
+/* ---- failure.c ------------------------------------------------------------------------------ */
+
+/* Why a request is not served: an HTTP status and what is said. status 0 = it is. */
+typedef struct failure {
+    int status, retry; /* retry: seconds, 0 = no such header */
+    const char *code;  /* "context_length_exceeded", NULL = none */
+    char param[96];    /* the parameter, "" = none */
+    char message[640];
+} failure;
+enum { FORM_OPENAI, FORM_ANTHROPIC };
+/* Sets f, unless it is set already. Returns 0. */
+int fail(failure *f, int status, const char *code, const char *param, const char *format, ...) CLI_PRINTF(5, 6);
+/* The same from a result of the library. */
+int fail_by(failure *f, infer_result result, const char *message);
+void failure_body(cli_text *t, int form, const failure *f);
+
+/* ---- request.c ------------------------------------------------------------------------------ */
+
+/* A parameter of an interface. A value of null counts as not given. */
+enum {
+    PARAM_FLAG,    /* int */
+    PARAM_INT,     /* int64_t, lo .. hi */
+    PARAM_NUMBER,  /* double, lo .. hi */
+    PARAM_TEXT,    /* const char *, zero-terminated */
+    PARAM_LIST, PARAM_OBJECT, PARAM_ANY, /* const infer_json * */
+    PARAM_SAMPLING, /* a figure of the sampler: cli_sampling_set */
+    PARAM_IGNORED, /* it changes nothing */
+    PARAM_ONLY     /* `only` is the one value, as JSON, that is supported */
+};
+typedef struct parameter {
+    const char *name;
+    int kind;
+    size_t at; /* offset in `asked` */
+    double lo, hi;
+    const char *only;
+} parameter;
+
+/* What requests ask for. Zero = not given, -1 for numbers. */
+typedef struct asked {
+    const char *model, *user_text, *suffix, *grammar, *format, *effort, *query, *content, *instructions, *now;
+    int stream, echo, logprobs, has_parallel, parallel, add_special, parse_special, with_pieces, return_documents, has_return;
+    int64_t n, max_tokens, max_completion, min_tokens, seed, top_logprobs, best_of, dimensions, top_n, normalize;
+    const infer_json *messages, *prompt, *tools, *tool_choice, *response_format, *stop, *stop_tokens, *logit_bias, *stream_options, *variables,
+        *input, *documents, *tokens, *system, *thinking, *text, *reasoning;
+    int ignore_eos;
+    cli_sampling sampling;
+    cli_list biases; /* of sampling: texts that are its own */
+} asked;
+#define PARAM_AT(field) offsetof(asked, field)
+
+/* Reads the members of an object by a table. The values point into it. Returns 0 after setting f. asked_free in any case. */
+int asked_read(asked *a, const infer_json *object, const parameter *table, size_t n, const cli_sampling *defaults, failure *f);
+void asked_free(asked *a);
+/* Rows that several interfaces have: figures of the sampler (cli_sampling_set knows more spellings); what this server has besides
+ * OpenAI's; what changes nothing here. */
+#define SERVE_FIGURE(name) {name, PARAM_SAMPLING, 0, 0, 0, NULL}
+#define SERVE_PARAMS_SAMPLING \
+    SERVE_FIGURE("temperature"), SERVE_FIGURE("top_p"), SERVE_FIGURE("frequency_penalty"), SERVE_FIGURE("presence_penalty"), \
+    SERVE_FIGURE("top_k"), SERVE_FIGURE("min_p"), SERVE_FIGURE("typical_p"), SERVE_FIGURE("top_n_sigma"), \
+    SERVE_FIGURE("xtc_probability"), SERVE_FIGURE("xtc_threshold"), SERVE_FIGURE("dynatemp_range"), SERVE_FIGURE("dynatemp_exponent"), \
+    SERVE_FIGURE("repeat_penalty"), SERVE_FIGURE("repetition_penalty"), SERVE_FIGURE("repeat_last_n"), SERVE_FIGURE("dry_multiplier"), \
+    SERVE_FIGURE("dry_base"), SERVE_FIGURE("dry_allowed_length"), SERVE_FIGURE("dry_penalty_last_n")
+#define SERVE_PARAMS_MORE \
+    {"grammar", PARAM_TEXT, PARAM_AT(grammar), 0, 0, NULL}, {"min_tokens", PARAM_INT, PARAM_AT(min_tokens), 0, 1e9, NULL}, \
+    {"ignore_eos", PARAM_FLAG, PARAM_AT(ignore_eos), 0, 0, NULL}, {"stop_token_ids", PARAM_LIST, PARAM_AT(stop_tokens), 0, 0, NULL}
+#define SERVE_IGNORED(name) {name, PARAM_IGNORED, 0, 0, 0, NULL}
+#define SERVE_PARAMS_IGNORED \
+    SERVE_IGNORED("user"), SERVE_IGNORED("metadata"), SERVE_IGNORED("store"), SERVE_IGNORED("service_tier"), \
+    SERVE_IGNORED("safety_identifier"), SERVE_IGNORED("prompt_cache_key"), SERVE_IGNORED("prompt_cache_retention"), \
+    SERVE_IGNORED("prompt_cache_options")
+/* A member by name that has to be a text; NULL after setting f. */
+const char *json_get_text(const infer_json *object, const char *name, const char *where, failure *f);
+int json_is(const infer_json *v, const char *text); /* is it this string? */
+
+/* ---- models.c ------------------------------------------------------------------------------- */
+
+enum { MODEL_ABSENT, MODEL_LOADING, MODEL_READY };
+typedef struct served {
+    char *id, *path;
+    int state, refs;
+    double used;  /* when it was last */
+    uint64_t bytes, created;
+    infer_model *model;
+    infer_model_info info;
+    infer_queue *queue;         /* NULL = it does not generate */
+    char why_no_queue[512];
+    int32_t positions;          /* of a request */
+    int32_t slots;
+    int plain;                  /* the usual sampler penalises nothing */
+    const char *template_text;  /* NULL = none */
+    char format[64];            /* of its replies: "hermes/think" */
+    pthread_mutex_t texts_lock; /* of the context for vectors, made on first use */
+    infer_context *texts;
+    int texts_waiting;
+    struct served *next;
+} served;
+
+struct server;
+int models_open(struct server *s);
+void models_close(struct server *s);
+/* The model that a request names (NULL: the only one), loaded. models_release it. NULL after setting f. */
+served *models_take(struct server *s, const char *name, failure *f);
+void models_release(struct server *s, served *m);
+/* The same without loading it. */
+const served *models_find(struct server *s, const char *name, failure *f);
+/* The context for vectors and scores, locked until models_texts_done. Returns 0 after setting f. */
+int models_texts(struct server *s, served *m, failure *f);
+void models_texts_done(struct server *s, served *m);
+
+/* ---- server.c ------------------------------------------------------------------------------- */
+
+enum { TIMES = 12 }; /* buckets of times in /metrics */
+typedef struct counters {
+    uint64_t requests, failed, refused, cancelled; /* HTTP requests; statuses 4xx and 5xx; 429; vanished or slow clients */
+    uint64_t prompt_tokens, reused, new_tokens;
+    uint64_t first[TIMES + 1], whole[TIMES + 1];   /* of replies */
+    double first_sum, whole_sum;
+} counters;
+
+struct job;
+typedef struct server {
+    const serve_options *options;
+    pthread_mutex_t lock; /* counters, jobs */
+    counters counters;
+    struct job *jobs;     /* that run */
+    int active;           /* HTTP requests */
+    atomic_int stopping, abort; /* no new requests; end the running ones */
+    double started;
+    pthread_mutex_t models_lock;
+    pthread_cond_t models_changed;
+    served *models;
+    int n_models;
+} server;
+extern const double SERVE_TIMES[TIMES];
+void server_count_time(uint64_t *buckets, double *sum, double seconds); /* the lock is held */
+
+/* ---- http.c --------------------------------------------------------------------------------- */
+
+struct MHD_Connection;
+struct route;
+/* An HTTP request, and its response. */
+typedef struct call {
+    server *server;
+    struct MHD_Connection *connection;
+    const struct route *route;
+    char path[256];
+    const char *rest; /* what follows the route's path */
+    infer_json *json; /* the body */
+    cli_text body;
+    failure failure;
+    int form, status, too_large, answered;
+    cli_text out;
+    const char *type;
+    struct job *job;  /* the response is what it writes */
+    double started;
+} call;
+int http_start(server *s);
+void http_look(server *s); /* once a second: ends connections that take too long to say what they want */
+void http_quiesce(server *s);
+void http_stop(server *s);
+int http_port(server *s);
+int call_alive(call *c); /* is the client still there? */
+const char *call_header(call *c, const char *name); /* of the request; NULL = none */
+const char *call_argument(call *c, const char *name); /* after the ? of its address */
+
+/* ---- route.c -------------------------------------------------------------------------------- */
+
+typedef struct route {
+    const char *method, *path; /* a path that ends in / stands for all that begin with it */
+    int form, open;            /* open: without a key */
+    void (*run)(call *c);
+} route;
+/* NULL: none; *known: another method has this path. */
+const route *route_find(const char *method, const char *path, const char **rest, int *known);
+
+/* ---- generate.c ----------------------------------------------------------------------------- */
+
+enum { EVENT_TEXT, EVENT_REASONING, EVENT_CALL, EVENT_ARGUMENTS, EVENT_TOKEN };
+/* What a queue's callbacks have produced: a header, then n bytes. */
+typedef struct event {
+    int32_t kind, choice;
+    int32_t number;   /* CALL, ARGUMENTS: of the call; TOKEN: the token */
+    float logprob;
+    size_t n;         /* CALL: id, 0, name; TOKEN: infer_top[] */
+} event;
+
+typedef struct choice {
+    struct job *job;
+    int index;
+    infer_request *request;
+    infer_sampler *sampler;
+    int done;             /* job->lock */
+    int32_t unseen;       /* tokens since the last text: the queue's */
+    int32_t reasoning_tokens;
+    /* the connection's */
+    cli_text text, reasoning, calls; /* calls: rows of JSON */
+    cli_text logprobs;    /* rows that were not given out */
+    int n_calls, ended;
+    int begun, block;     /* the writer's */
+    infer_request_info info;
+    infer_error error;
+    const char *stop;     /* the stop string that ended it, NULL = none */
+} choice;
+
+/* How an interface writes: a stream's events, or the whole. */
+typedef struct writer {
+    void (*start)(struct job *j);
+    void (*text)(struct job *j, choice *c, int reasoning, const char *s, size_t n);
+    void (*call)(struct job *j, choice *c, int number, const char *id, const char *name);
+    void (*arguments)(struct job *j, choice *c, int number, const char *s, size_t n);
+    void (*end)(struct job *j, choice *c);
+    void (*finish)(struct job *j);
+    void (*broken)(struct job *j, const failure *f); /* after the beginning */
+    void (*whole)(struct job *j);
+} writer;
+
+enum { MAX_CHOICES = 64 };
+typedef struct job {
+    server *server;
+    call *call;
+    const writer *writer;
+    served *model;
+    asked asked;
+    char id[64];
+    long long created;
+    int stream, usage, k; /* usage: at the end of the stream; k: logprobs, -1 = none */
+    infer_request_params params;
+    infer_chat_params chat;
+    cli_text messages, tools, variables, begun; /* of chat */
+    infer_token *tokens;
+    const char **stops;
+    infer_token *stop_ids;
+    infer_grammar *grammar;
+    int tool_calls;      /* the model may call: replies are parsed for calls */
+    int one_call;        /* no more than one */
+    int formed, forced;  /* the reply has a given form; it is a call: its marks have begun */
+    int nothing;         /* no token is to be generated */
+    void *own;           /* the interface's; freed with the job */
+    void (*own_free)(void *own);
+    void (*choose)(struct job *j, choice *c, infer_request_params *p); /* what differs between the choices; NULL = nothing */
+    uint64_t seed;
+    choice *choices;
+    int n_choices, n_ended;
+    int groups;          /* of choices with the same prompt: prompts */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int waits;           /* the connection's thread */
+    cli_text events, taken; /* lock; the connection's */
+    int slow, gone;      /* lock: the events did not fit; the client has vanished */
+    int lost;            /* the connection's: one of these */
+    cli_text out;        /* of the stream: what is to be sent */
+    size_t sent;
+    int started, finished;
+    double looked;       /* looked: whether the client is there */
+    struct job *before, *after; /* server->jobs */
+} job;
+
+/* A job for the call; the model is taken. NULL after setting the call's failure. */
+job *job_create(call *c, const writer *w, const parameter *table, size_t n);
+/* Fields of params that interfaces have in common, from `asked`. Returns 0 after setting the call's failure. */
+int job_prepare(job *j);
+/* Submits the requests. */
+int job_submit(job *j);
+/* Prepares, submits and answers: a stream, or the whole reply when it is complete. Owns j. */
+void job_answer(job *j);
+/* The next bytes of the stream; 0 = it has ended, (size_t)-1 = the client has gone, or is too slow. */
+size_t job_read(job *j, char *to, size_t most);
+void job_free(job *j);
+
+/* ---- chat.c --------------------------------------------------------------------------------- */
+
+/* The conversation of j->chat from OpenAI's form, as JSON or as text of JSON. Each returns 0 after setting the call's failure. */
+int chat_messages_text(job *j, const cli_text *messages);
+int chat_tools_text(job *j, const cli_text *tools, const cli_text *tool_choice); /* empty: none */
+int chat_messages(job *j, const infer_json *messages);
+int chat_variables(job *j);
+/* tool_choice and parallel_tool_calls, too. After chat_messages. */
+int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice);
+/* {"type": "json_schema", ...}; `where`: the parameter's name. And the grammar of the request, if any. */
+int chat_response_format(job *j, const infer_json *format, const char *where);
+int chat_grammar(job *j, const infer_grammar_params *p, const char *where);
+/* Last: what has been set agrees with the template. */
+int chat_check(job *j);
+
+/* ---- reply.c -------------------------------------------------------------------------------- */
+
+const char *finish_reason(const job *j, const choice *c); /* OpenAI's */
+void write_usage(const job *j, cli_text *t);              /* of chat completions: {...} */
+void random_id(char *to, size_t cap, const char *prefix);
+void sse_broken(job *j, const failure *f);                /* an error as the last event */
+void sse(job *j, const char *name, const cli_text *data); /* an event to j->out; name NULL = data alone */
+
+/* ---- system.c ------------------------------------------------------------------------------- */
+
+int system_signals(void);     /* SIGINT and SIGTERM are counted from now on */
+int system_wait(int ms);      /* until a signal, at most ms: how many came */
+int system_socket_open(int fd); /* 0 = the other side has closed it */
+void system_socket_end(int fd); /* reading and writing end */
+int system_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int ms); /* 0 = the time is over */
+
+extern const char serve_page_policy[]; /* page.c: Content-Security-Policy of the page */
+
+/* ---- the interfaces ------------------------------------------------------------------------- */
+
+void route_page(call *c);
+void route_chat_completions(call *c);
+void route_completions(call *c);
+void route_responses(call *c);
+void route_messages(call *c);
+void route_count_tokens(call *c);
+void route_embeddings(call *c);
+void route_rerank(call *c);
+void route_tokenize(call *c);
+void route_detokenize(call *c);
+void route_apply_template(call *c);
+void route_health(call *c);
+void route_models(call *c);
+void route_model(call *c);
+void route_props(call *c);
+void route_slots(call *c);
+void route_metrics(call *c);
+
+#endif

@@ -1,0 +1,114 @@
+/* system.c: the calls of the operating system that a server needs: signals, sockets, waiting with a limit. */
+#ifndef _GNU_SOURCE
+#  define _GNU_SOURCE /* POLLRDHUP */
+#endif
+#include "serve.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+
+#ifdef _WIN32
+#  define WIN32_LEAN_AND_MEAN
+#  include <winsock2.h>
+#  include <ws2tcpip.h>
+#  include <windows.h>
+#else
+#  include <arpa/inet.h>
+#  include <fcntl.h>
+#  include <poll.h>
+#  include <sys/socket.h>
+#  include <unistd.h>
+#endif
+
+static volatile sig_atomic_t came;
+
+#ifdef _WIN32
+
+static BOOL WINAPI console_event(DWORD event) {
+    (void)event;
+    came++;
+    return TRUE;
+}
+int system_signals(void) { return SetConsoleCtrlHandler(console_event, TRUE) != 0; }
+int system_wait(int ms) {
+    for (; ms > 0 && !came; ms -= 50) Sleep(50);
+    return came;
+}
+int system_socket_open(int fd) {
+    char byte;
+    u_long on = 1;
+    int n;
+    ioctlsocket((SOCKET)fd, FIONBIO, &on);
+    n = recv((SOCKET)fd, &byte, 1, MSG_PEEK);
+    return n > 0 || (n < 0 && WSAGetLastError() == WSAEWOULDBLOCK);
+}
+void system_socket_end(int fd) { shutdown((SOCKET)fd, SD_BOTH); }
+
+#else
+
+static int ends[2] = {-1, -1}; /* of a pipe that signals wake the program by */
+
+static void signalled(int number) {
+    const int kept = errno;
+    const char byte = (char)number;
+    came++;
+    if (write(ends[1], &byte, 1) < 0) {} /* it is full: there is enough to wake up */
+    errno = kept;
+}
+
+int system_signals(void) {
+    struct sigaction action;
+    if (pipe(ends) != 0) return 0;
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    memset(&action, 0, sizeof action);
+    action.sa_flags = SA_RESTART;
+    action.sa_handler = signalled;
+    if (sigaction(SIGINT, &action, NULL) != 0 || sigaction(SIGTERM, &action, NULL) != 0) return 0;
+    action.sa_handler = SIG_IGN; /* writes to a client that has gone fail by themselves */
+    return sigaction(SIGPIPE, &action, NULL) == 0;
+}
+
+int system_wait(int ms) {
+    struct pollfd p;
+    char bytes[64];
+    p.fd = ends[0];
+    p.events = POLLIN;
+    if (poll(&p, 1, ms) > 0 && read(ends[0], bytes, sizeof bytes) < 0) {}
+    return came;
+}
+
+int system_socket_open(int fd) {
+    char byte;
+    const ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+#  ifdef POLLRDHUP
+    struct pollfd p; /* an end that comes after bytes which nobody has read yet */
+    p.fd = fd;
+    p.events = POLLRDHUP;
+    p.revents = 0;
+    if (poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR))) return 0;
+#  endif
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+void system_socket_end(int fd) { shutdown(fd, SHUT_RDWR); }
+
+#endif
+
+int system_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int ms) {
+    struct timeval now;
+    struct timespec until;
+    gettimeofday(&now, NULL);
+    until.tv_sec = now.tv_sec + ms / 1000;
+    until.tv_nsec = (long)now.tv_usec * 1000 + (long)(ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    return pthread_cond_timedwait(condition, lock, &until) == 0;
+}
