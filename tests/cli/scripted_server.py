@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+import urllib.parse
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), 'tools'))
 import embed_page
@@ -80,6 +81,9 @@ class Server(http.server.ThreadingHTTPServer):
         self.reset()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
+    def handle_error(self, request, address):
+        pass # a page that goes away
+
     def reset(self):
         self.key, self.models, self.bodies, self.failures, self.gone, self.chat = None, ['small'], [], 0, threading.Event(), True
         self.more = threading.Event() # lets a reply that waits go on
@@ -114,7 +118,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == '/v1/models':
             self.answer(200, {'object': 'list', 'data': [{'id': m, 'object': 'model', 'created': 0, 'owned_by': 'infer'} for m in self.server.models]})
         elif path == '/props':
-            model = query.partition('model=')[2] or self.server.models[0]
+            model = urllib.parse.unquote(query.partition('model=')[2]) or self.server.models[0]
             self.answer(200, {'model': model, 'context': CONTEXT, 'chat': self.server.chat})
         else:
             self.answer(404, {'error': {'message': 'no such path'}})

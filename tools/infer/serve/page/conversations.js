@@ -118,12 +118,12 @@ async function importFile(file) {
   let n = 0;
   for (const c of found) {
     const same = all.get(c.id);
-    if (same && JSON.stringify(same) === JSON.stringify(c)) continue;
+    if (same && JSON.stringify(clean(same)) === JSON.stringify(c)) continue;
     if (same) c.id = identifier();
     save(c);
     n++;
   }
   listAll();
   if (!Array.isArray(list)) notice(file.size > MOST_IMPORT ? 'That file is larger than 32 MB.' : 'That file holds no conversations.');
-  else if (!unsaved) notice(n + ' imported, ' + (found.length - n) + ' were there, ' + (list.length - found.length) + ' not understood.');
+  else if (!unsaved) notice('Imported: ' + n + '. Already here: ' + (found.length - n) + '. Not understood: ' + (list.length - found.length) + '.');
 }

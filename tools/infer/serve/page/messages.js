@@ -1,6 +1,6 @@
 // messages.js: how messages are shown, and what one may do with them.
 
-let follow = true;
+let follow = true, lastTop = 0;
 const scroll = $('scroll'), atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 48;
 function toEnd() { scroll.scrollTop = scroll.scrollHeight; follow = true; }
 
@@ -13,7 +13,7 @@ function following(change) {
 }
 
 const words = (m) => [m.tokens ? number(m.tokens) + (m.tokens === 1 ? ' token' : ' tokens') : '', m.rate ? m.rate.toFixed(m.rate < 100 ? 1 : 0) + ' tokens/s' : '',
-  { stopped: 'stopped', length: 'cut: the most tokens were reached', content_filter: 'cut by a filter' }[m.finish] || ''].filter(Boolean).join(' \u00b7 ');
+  { stopped: 'stopped', length: 'cut at the max tokens', content_filter: 'cut by a filter' }[m.finish] || ''].filter(Boolean).join(' \u00b7 ');
 
 /** A message on the page: root; update(ended) shows its text, foot() its buttons. */
 class View {
@@ -99,7 +99,8 @@ class View {
       const index = views.indexOf(this);
       choose(c, twins[at + step]);
       changed();
-      (views[index].bottom.querySelector(step < 0 ? '.before:enabled' : '.after:enabled') || views[index].bottom.querySelector('button:enabled')).focus();
+      const [same, other] = step < 0 ? ['.before', '.after'] : ['.after', '.before'];
+      (views[index].bottom.querySelector(same + ':enabled') || views[index].bottom.querySelector(other)).focus();
     };
     const parts = [tool('copy', 'Copy', (e) => copy(m.content, e.currentTarget))];
     if (m.role === 'user') parts.unshift(tool('edit', 'Edit', () => this.edit(), { disabled: !!busy }));
@@ -202,9 +203,9 @@ function showContext() {
   const used = (pathOf(current).findLast((m) => m.used)?.used || 0), most = Number.isFinite(served.context) ? served.context : 0;
   $('meter').hidden = !most || !used;
   if (most) $('meter').value = Math.min(1, used / most);
-  const parts = [used ? number(used) + (most ? ' of ' + number(most) : '') + ' tokens of context' : most ? number(most) + ' tokens of context' : ''];
-  if (draft) parts.push('+ ' + number(draft));
-  $('used').textContent = parts.filter(Boolean).join(' ');
+  const parts = [used ? number(used) + (most ? ' of ' + number(most) : '') + ' tokens of context' : most ? 'context of ' + number(most) + ' tokens' : ''];
+  if (draft) parts.push('message: ' + number(draft));
+  $('used').textContent = parts.filter(Boolean).join(' \u00b7 ');
 }
 
 /** How many tokens the message has, some time after it was written. */

@@ -119,8 +119,14 @@ function listen() {
     try { store('infer.theme', next === system ? '' : next); } catch { /* for this page, then */ }
   });
   on('latest', 'click', () => { toEnd(); $('latest').hidden = true; $('text').focus(); });
-  on('scroll', 'scroll', () => { follow = atEnd(); if (follow) $('latest').hidden = true; });
+  on('scroll', 'scroll', () => { // up is the reader's wish; other movements come from the layout
+    if (atEnd()) follow = true;
+    else if (scroll.scrollTop < lastTop) follow = false;
+    lastTop = scroll.scrollTop;
+    $('latest').hidden = follow;
+  });
   new ResizeObserver(() => { if (follow) toEnd(); }).observe(scroll);
+  addEventListener('resize', () => grow($('text')));
   document.addEventListener('keydown', (e) => {
     if (e.key !== 'Escape' || document.querySelector('dialog[open]')) return;
     if (document.body.classList.contains('drawer')) drawer(false);
