@@ -1,8 +1,8 @@
 // page_embed.h: made by tools/embed_page.py from tools/infer/serve/page/; not to be edited
 
 #define PAGE_POLICY \
-    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'sha256-44RPTjAIlIshWqOonZhSLVP1UNFsXou+o7L6htIZ1bI='; script-src 'sha256-wSPSCCeAEx+49gQfNArnKW52+DfqSAGWO9y5jqW39Vw='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-#define PAGE_BYTES 68425
+    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'sha256-1SgJY9kMvrZOgdVfk8Lbm0RyNxibdvhs4OogVTKZjyk='; script-src 'sha256-wSPSCCeAEx+49gQfNArnKW52+DfqSAGWO9y5jqW39Vw='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+#define PAGE_BYTES 68445
 
 // one after the other they are the page
 static const char *const page_pieces[] = {
@@ -161,7 +161,7 @@ static const char *const page_pieces[] = {
     "/* what is written */\n"
     "#compose { position: relative; flex: none; padding: 0 1rem .6rem }\n"
     "#compose::before { content: \"\"; position: absolute; inset: auto 1rem 100% 0; height: 1.25rem; background: linear-gradient(to top, var(--ground), transparent); pointer-events: none }\n"
-    "#compose form { max-width: var(--column); margin: 0 auto; display: flex; align-items: flex-end; gap: .5rem; padding: .45rem; border: 1px solid var(--edge); border-radius: 1.4rem; background: var(--raised) }\n"
+    "#compose form { position: relative; max-width: var(--column); margin: 0 auto; display: flex; align-items: flex-end; gap: .5rem; padding: .45rem; border: 1px solid var(--edge); border-radius: 1.4rem; background: var(--raised) }\n"
     "#compose form:focus-within { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent) }\n"
     "#text { flex: 1; min-width: 0; max-height: 40vh; padding: .35rem .75rem; border: 0; background: none; outline: none; line-height: 1.5 }\n"
     "#text::placeholder { color: var(--soft) }\n"
@@ -200,8 +200,8 @@ static const char *const page_pieces[] = {
     "  .drawer #side { transform: none; visibility: visible; transition: transform .16s ease-out }\n"
     "  .drawer #veil { display: block }\n"
     "  main > header { padding: 0 .5rem; gap: 0 }\n"
-    "  #name { padding-left: .25rem }\n"
-    "  #model { margin-left: 0; max-width: none; flex: 0 1 auto }\n",
+    "  #name { padding-left: .25rem }\n",
+    "  #model { margin-left: 0; max-width: none; flex: 0 1 auto }\n"
     "  #scroll, #compose { padding-left: .85rem; padding-right: .85rem }\n"
     "  #scroll { scrollbar-gutter: auto }\n"
     "  #keys { display: none }\n"
@@ -257,10 +257,10 @@ static const char *const page_pieces[] = {
     "  </header>\n"
     "  <div id=\"notice\" role=\"alert\" hidden><span></span><button class=\"plain\"></button><button class=\"tool\" aria-label=\"Close the notice\"><svg class=\"icon\"><use href=\"#i-close\"/></svg></button></div>\n"
     "  <div id=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Messages\">\n"
-    "    <div id=\"hello\"><h2>What shall we talk about\077</h2><p></p></div>\n"
+    "    <div id=\"hello\"><h2>What shall we talk about\077</h2><p></p></div>\n",
     "    <div id=\"thread\" role=\"log\" aria-label=\"Conversation\" aria-live=\"off\"></div>\n"
     "  </div>\n"
-    "  <div id=\"compose\">\n",
+    "  <div id=\"compose\">\n"
     "    <button id=\"latest\" class=\"tool\" aria-label=\"To the end\" title=\"To the end\" hidden><svg class=\"icon\"><use href=\"#i-down\"/></svg></button>\n"
     "    <form><textarea id=\"text\" rows=\"1\" aria-label=\"Message\" placeholder=\"Message\" autocomplete=\"off\"></textarea>\n"
     "      <button id=\"send\" type=\"button\" aria-label=\"Send\" disabled><svg class=\"icon\"><use href=\"#i-send\"/></svg></button></form>\n"
@@ -313,10 +313,10 @@ static const char *const page_pieces[] = {
     "}\n"
     "\n"
     "function icon(name) {\n"
-    "  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg'), use = document.createElementNS(svg.namespaceURI, 'use');\n"
+    "  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg'), use = document.createElementNS(svg.namespaceURI, 'use');\n",
     "  svg.setAttribute('class', 'icon');\n"
     "  svg.setAttribute('aria-hidden', 'true');\n"
-    "  use.setAttribute('href', '#i-' + name);\n",
+    "  use.setAttribute('href', '#i-' + name);\n"
     "  svg.append(use);\n"
     "  return svg;\n"
     "}\n"
@@ -412,12 +412,12 @@ static const char *const page_pieces[] = {
     "function inline(parent, text, depth, linked) {\n"
     "  const none = new Set();\n"
     "  let i = 0, plain = '';\n"
-    "  const put = (node) => {\n"
+    "  const put = (node) => {\n",
     "    if (plain) parent.append(plain.replace(/&(amp|lt|gt|quot|nbsp|#39);/g, (_, name) => NAMED[name]));\n"
     "    plain = '';\n"
     "    if (node) parent.append(node);\n"
     "  };\n"
-    "  const search = (key, found) => {\n",
+    "  const search = (key, found) => {\n"
     "    const at = none.has(key) \077 -1 : found();\n"
     "    if (at < 0) none.add(key);\n"
     "    return at;\n"
@@ -512,10 +512,10 @@ static const char *const page_pieces[] = {
     "  const button = el('button', { type: 'button', click: () => copy(code.textContent, button) }, icon('copy'), 'Copy');\n"
     "  return { code, root: el('div', { class: 'code' }, el('div', { class: 'bar' }, el('span', {}, name || 'text'), button), el('pre', { tabindex: '0' }, code)) };\n"
     "}\n"
-    "\n"
+    "\n",
     "/** Lines of a fenced block until its end: a test of lines, and how much indentation goes. */\n"
     "function fence(m) {\n"
-    "  const mark = m[1];\n",
+    "  const mark = m[1];\n"
     "  return { ...codeBlock(m[2]), ends: (line) => { const t = line.trim(); return t.length >= mark.length && t === mark[0].repeat(t.length) && indent(line) < 4; }, strip: indent(m[0]) };\n"
     "}\n"
     "\n"
@@ -599,12 +599,12 @@ static const char *const page_pieces[] = {
     "/** A text that grows: what nothing can change any more stays as it is, the rest is made anew; a block of code only grows. */\n"
     "class Markdown {\n"
     "  constructor(root) {\n"
-    "    this.root = root;\n"
+    "    this.root = root;\n",
     "    this.done = 0; // characters whose elements stay, the last of which is kept\n"
     "    this.kept = this.open = null;\n"
     "  }\n"
     "\n"
-    "  update(text, ended) {\n",
+    "  update(text, ended) {\n"
     "    while (this.root.lastElementChild !== this.kept) this.root.lastElementChild.remove();\n"
     "    const lines = text.slice(this.done).split('\\n'), complete = ended \077 lines.length : lines.length - 1;\n"
     "    for (let i = 0, next; i < lines.length; i = next) {\n"
