@@ -47,6 +47,8 @@ class Page:
             options.add_argument(word)
         options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
         self.driver = webdriver.Chrome(options=options, service=Service(shutil.which('chromedriver')))
+        self.driver.set_script_timeout(SECONDS)
+        self.driver.set_page_load_timeout(SECONDS)
         self.driver.execute_cdp_cmd('Browser.setDownloadBehavior', {'behavior': 'allow', 'downloadPath': temp('')})
         self.server = scripted_server.Server()
         self.url = self.server.url
@@ -369,7 +371,7 @@ def test_grows():
     random.seed(7)
     texts = [''.join(random.choice(PIECES) for _ in range(random.randrange(4, 60))) for _ in range(700)]
     import scripted_server
-    texts += [scripted_server.MARKDOWN, scripted_server.HOSTILE]
+    texts += [scripted_server.MARKDOWN, scripted_server.HOSTILE, 'x\na|b\n|-|-| word\ny', 'a|b\n|-|-|\n|c\n- d\n\n  e\n\nf', '```\n``\n```` \n```', '- a\n\n\n- b\n-\n--\n---\nc']
     bad = p.js(code + '''
       const bad = [], whole = (text) => { const root = el('div'); new Markdown(root).update(text, true); return root; };
       let seed = 1;
@@ -416,7 +418,7 @@ def test_key():
     p.open()
     p.say('again')
     check(len(p.texts('article.assistant .md')) == 2 and not p.one('#ask').is_displayed(), 'after a reload')
-    check('cr' not in p.js('return JSON.stringify(Object.entries(localStorage))').replace('script', '') and p.js('return sessionStorage.length') == 1, 'where it is kept')
+    check('se<cr>et' not in p.js('return JSON.stringify(Object.entries(localStorage))') and p.js('return sessionStorage.length') == 1, 'where it is kept')
     p.server.key = 'other'
     p.say('third', wait=False)
     p.wait("document.getElementById('ask').open")
@@ -618,6 +620,36 @@ def test_list():
     check(not p.wrong(), p.wrong())
 
 
+def test_elsewhere():
+    """A reply goes on while another conversation is shown; another tab sees what is kept; what was deleted meanwhile stays away."""
+    p = page()
+    p.say('slow', wait=False)
+    p.wait("document.querySelector('article.assistant')?.textContent.includes('word5')")
+    p.click('#new')
+    check(not p.all('article') and p.one('#send').get_attribute('aria-label') == 'Stop', 'a new one beside it')
+    p.click('#list .open')
+    p.wait("document.querySelector('article.assistant')?.textContent.includes('word60')")
+    p.click('#new')
+    p.click('#send')
+    p.idle()
+    p.say('two')
+    first = p.driver.current_window_handle
+    p.driver.switch_to.new_window('tab')
+    p.open()
+    check(p.texts('#list .open') == ['two', 'slow'], p.texts('#list .open'))
+    p.say('three')
+    p.driver.switch_to.window(first)
+    p.wait("document.querySelectorAll('article').length === 4")
+    check(p.texts('article.assistant .md')[1].endswith('to: three'), p.texts('article'))
+    p.say('slow', wait=False)
+    p.wait("document.querySelectorAll('article.assistant')[2]?.textContent.includes('word5')")
+    p.js("document.querySelector('#list li.current .open').focus()")
+    p.click('#list li.current [aria-label="Delete"]')
+    p.idle()
+    check(p.texts('#list .open') == ['slow'] and [c['title'] for c in p.kept()] == ['slow'], 'deleted')
+    check(not p.wrong(), p.wrong())
+
+
 def test_damaged():
     """A storage with anything in it, and one that is full: what can be read is shown, and nothing is lost in silence."""
     p = page()
@@ -640,7 +672,17 @@ def test_damaged():
 
 
 def all_tests():
-    return cli.tests_in(globals())
+    """What the driver raises is a failure of its test."""
+    def caught(test):
+        def run():
+            try:
+                test()
+            except Exception as e:
+                if not type(e).__module__.startswith('selenium'):
+                    raise
+                raise cli.Failed('%s: %s' % (type(e).__name__, str(e).split('\n')[0])) from e
+        return run
+    return [(name, caught(test)) for name, test in cli.tests_in(globals())]
 
 
 if __name__ == '__main__':

@@ -1,8 +1,8 @@
 // page_embed.h: made by tools/embed_page.py from tools/infer/serve/page/; not to be edited
 
 #define PAGE_POLICY \
-    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'sha256-1SgJY9kMvrZOgdVfk8Lbm0RyNxibdvhs4OogVTKZjyk='; script-src 'sha256-wSPSCCeAEx+49gQfNArnKW52+DfqSAGWO9y5jqW39Vw='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-#define PAGE_BYTES 68445
+    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'sha256-1SgJY9kMvrZOgdVfk8Lbm0RyNxibdvhs4OogVTKZjyk='; script-src 'sha256-WrpxW56ihDpUweDo7x04HlpNEv0bDH3wajReA/Wg8rw='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+#define PAGE_BYTES 68687
 
 // one after the other they are the page
 static const char *const page_pieces[] = {
@@ -1136,15 +1136,15 @@ static const char *const page_pieces[] = {
     "    $('hello').hidden = path.length > 0;\n"
     "  });\n"
     "  lastDrawn = busy\077.m || null;\n"
-    "  $('thread').setAttribute('aria-live', busy \077 'polite' : 'off');\n"
+    "  if (busy) $('thread').setAttribute('aria-live', 'polite'); // until another conversation is shown: the end is read out, too\n"
     "  showContext();\n"
     "  showSend();\n"
-    "  listAll();\n"
+    "  listAll();\n",
     "  document.title = current.title \077 current.title + ' \\u00b7 infer' : 'infer';\n"
     "}\n"
     "let lastDrawn = null;\n"
     "\n"
-    "function show(c) {\n",
+    "function show(c) {\n"
     "  current = c;\n"
     "  views = [];\n"
     "  $('thread').setAttribute('aria-live', 'off');\n"
@@ -1215,14 +1215,15 @@ static const char *const page_pieces[] = {
     "// page.js: the list of conversations, settings, and what one does.\n"
     "\n"
     "let listed = '';\n"
+    "/** Makes the list anew when names or their order changed. Its buttons ask for the conversation: another tab may have replaced it. */\n"
     "function listAll() {\n"
     "  const sorted = [...all.values()].sort((a, b) => b.updated - a.updated), state = JSON.stringify(sorted.map((c) => [c.id, c.title, c === current]));\n"
     "  if (state === listed || $('list').querySelector('input')) return;\n"
     "  listed = state;\n"
     "  const focused = document.activeElement\077.closest('#list li')\077.dataset.id;\n"
     "  $('list').replaceChildren(...sorted.map((c) => el('li', { class: c === current \077 'current' : null, 'data-id': c.id },\n"
-    "    el('button', { class: 'open', 'aria-current': c === current \077 'true' : null, title: c.title, click: () => { show(c); $('text').focus(); } }, c.title || 'Untitled'),\n"
-    "    el('span', { class: 'acts' }, tool('edit', 'Rename', (e) => rename(c, e.currentTarget.closest('li'))), tool('save', 'Export', () => exportThem([c])), tool('bin', 'Delete', () => remove(c))))));\n"
+    "    el('button', { class: 'open', 'aria-current': c === current \077 'true' : null, title: c.title, click: () => { show(all.get(c.id)); $('text').focus(); } }, c.title || 'Untitled'),\n"
+    "    el('span', { class: 'acts' }, tool('edit', 'Rename', (e) => rename(all.get(c.id), e.currentTarget.closest('li'))), tool('save', 'Export', () => exportThem([all.get(c.id)])), tool('bin', 'Delete', () => remove(all.get(c.id)))))));\n"
     "  if (!sorted.length) $('list').append(el('li', { class: 'empty' }, 'None yet'));\n"
     "  if (focused) $('list').querySelector('[data-id=\"' + CSS.escape(focused) + '\"] .open')\077.focus();\n"
     "}\n"
@@ -1230,7 +1231,7 @@ static const char *const page_pieces[] = {
     "function rename(c, item) {\n"
     "  const input = el('input', { 'aria-label': 'Name of the conversation', maxlength: 200 });\n"
     "  const end = (keep) => {\n"
-    "    if (!input.isConnected) return;\n"
+    "    if (!input.isConnected) return;\n",
     "    if (keep && input.value.trim()) c.title = input.value.trim();\n"
     "    input.remove();\n"
     "    listed = '';\n"
@@ -1240,7 +1241,7 @@ static const char *const page_pieces[] = {
     "  };\n"
     "  input.value = c.title;\n"
     "  input.addEventListener('keydown', (e) => {\n"
-    "    if (isEnter(e)) end(true);\n",
+    "    if (isEnter(e)) end(true);\n"
     "    if (e.key === 'Escape') { e.stopPropagation(); end(false); }\n"
     "  });\n"
     "  input.addEventListener('blur', () => setTimeout(() => end(true)));\n"
@@ -1328,12 +1329,12 @@ static const char *const page_pieces[] = {
     "  on('reset', 'click', () => { for (const name of ['system', 'tools', ...sampling]) $(name).value = ''; readSettings(); });\n"
     "  for (const button of document.querySelectorAll('#sheet .shut')) button.addEventListener('click', () => $('sheet').close());\n"
     "  on('theme', 'click', () => {\n"
-    "    const system = matchMedia('(prefers-color-scheme: dark)').matches \077 'dark' : 'light', next = (document.documentElement.dataset.theme || system) === 'dark' \077 'light' : 'dark';\n"
+    "    const system = matchMedia('(prefers-color-scheme: dark)').matches \077 'dark' : 'light', next = (document.documentElement.dataset.theme || system) === 'dark' \077 'light' : 'dark';\n",
     "    theme(next === system \077 '' : next);\n"
     "    try { store('infer.theme', next === system \077 '' : next); } catch { /* for this page, then */ }\n"
     "  });\n"
     "  on('latest', 'click', () => { toEnd(); $('latest').hidden = true; $('text').focus(); });\n"
-    "  on('scroll', 'scroll', () => { // up is the reader's wish; other movements come from the layout\n",
+    "  on('scroll', 'scroll', () => { // up is the reader's wish; other movements come from the layout\n"
     "    if (atEnd()) follow = true;\n"
     "    else if (scroll.scrollTop < lastTop) follow = false;\n"
     "    lastTop = scroll.scrollTop;\n"

@@ -167,7 +167,7 @@ function changed() {
     $('hello').hidden = path.length > 0;
   });
   lastDrawn = busy?.m || null;
-  $('thread').setAttribute('aria-live', busy ? 'polite' : 'off');
+  if (busy) $('thread').setAttribute('aria-live', 'polite'); // until another conversation is shown: the end is read out, too
   showContext();
   showSend();
   listAll();

@@ -1,14 +1,15 @@
 // page.js: the list of conversations, settings, and what one does.
 
 let listed = '';
+/** Makes the list anew when names or their order changed. Its buttons ask for the conversation: another tab may have replaced it. */
 function listAll() {
   const sorted = [...all.values()].sort((a, b) => b.updated - a.updated), state = JSON.stringify(sorted.map((c) => [c.id, c.title, c === current]));
   if (state === listed || $('list').querySelector('input')) return;
   listed = state;
   const focused = document.activeElement?.closest('#list li')?.dataset.id;
   $('list').replaceChildren(...sorted.map((c) => el('li', { class: c === current ? 'current' : null, 'data-id': c.id },
-    el('button', { class: 'open', 'aria-current': c === current ? 'true' : null, title: c.title, click: () => { show(c); $('text').focus(); } }, c.title || 'Untitled'),
-    el('span', { class: 'acts' }, tool('edit', 'Rename', (e) => rename(c, e.currentTarget.closest('li'))), tool('save', 'Export', () => exportThem([c])), tool('bin', 'Delete', () => remove(c))))));
+    el('button', { class: 'open', 'aria-current': c === current ? 'true' : null, title: c.title, click: () => { show(all.get(c.id)); $('text').focus(); } }, c.title || 'Untitled'),
+    el('span', { class: 'acts' }, tool('edit', 'Rename', (e) => rename(all.get(c.id), e.currentTarget.closest('li'))), tool('save', 'Export', () => exportThem([all.get(c.id)])), tool('bin', 'Delete', () => remove(all.get(c.id)))))));
   if (!sorted.length) $('list').append(el('li', { class: 'empty' }, 'None yet'));
   if (focused) $('list').querySelector('[data-id="' + CSS.escape(focused) + '"] .open')?.focus();
 }
