@@ -90,6 +90,7 @@ bench-text:
 	$(PYTHON) tools/bench_text.py
 amalgamate:
 	$(PYTHON) tools/embed_kernels.py
+	$(PYTHON) tools/embed_page.py
 	$(PYTHON) amalgamate.py
 format:
 	$(PYTHON) tools/format.py
@@ -125,7 +126,7 @@ help:
 	@echo "make bench-gpu    a GPU's bandwidth and its share in products of each storage type (BACKEND=cuda, hip, metal, opencl)"
 	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,...)"
 	@echo "make bench-text   tokenizing, beside other tokenizers that are installed (INFER_TEST_DATA has the vocabularies)"
-	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h"
+	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h, the chat page -> page_embed.h"
 	@echo "make format       break lines of src/ that are too long"
 	@echo "make install      the program, infer.h, libinfer.a and infer.pc, in PREFIX=/usr/local"
 	@echo "make dist         build/dist: infer.h and LICENSE in an archive, and checksums"

@@ -230,4 +230,5 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.chunk({'content': '%d. item **%d** of a list with `code`\n%s' % (i + 1, i, '\n' * (i % 50 == 49))})
         self.say('\n```\n' + 'a line of code, again and again\n' * 8000 + '```\n\n', size=200)
         self.say('p ' * 20000, size=100)
+        self.say('\n\n' + 'A paragraph of **some** words.\n\n' * 500, 0.001)
         return 'stop'

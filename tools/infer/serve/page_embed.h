@@ -1,8 +1,8 @@
 // page_embed.h: made by tools/embed_page.py from tools/infer/serve/page/; not to be edited
 
 #define PAGE_POLICY \
-    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'sha256-1SgJY9kMvrZOgdVfk8Lbm0RyNxibdvhs4OogVTKZjyk='; script-src 'sha256-WrpxW56ihDpUweDo7x04HlpNEv0bDH3wajReA/Wg8rw='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-#define PAGE_BYTES 68687
+    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'sha256-1SgJY9kMvrZOgdVfk8Lbm0RyNxibdvhs4OogVTKZjyk='; script-src 'sha256-vnoczL/5bAKgpL5govuKC8Rp+jOL6mB7Sf6XH27V+5M='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+#define PAGE_BYTES 68721
 
 // one after the other they are the page
 static const char *const page_pieces[] = {
@@ -971,7 +971,11 @@ static const char *const page_pieces[] = {
     "\n"
     "let follow = true, lastTop = 0;\n"
     "const scroll = $('scroll'), atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 48;\n"
-    "function toEnd() { scroll.scrollTop = scroll.scrollHeight; follow = true; }\n"
+    "function toEnd() {\n"
+    "  scroll.scrollTop = scroll.scrollHeight;\n"
+    "  lastTop = scroll.scrollTop;\n"
+    "  follow = true;\n"
+    "}\n"
     "\n"
     "/** Changes the thread, and stays at its end if it was there. */\n"
     "function following(change) {\n"
@@ -980,8 +984,8 @@ static const char *const page_pieces[] = {
     "  if (was) toEnd();\n"
     "  $('latest').hidden = follow || atEnd();\n"
     "}\n"
-    "\n"
-    "const words = (m) => [m.tokens \077 number(m.tokens) + (m.tokens === 1 \077 ' token' : ' tokens') : '', m.rate \077 m.rate.toFixed(m.rate < 100 \077 1 : 0) + ' tokens/s' : '',\n",
+    "\n",
+    "const words = (m) => [m.tokens \077 number(m.tokens) + (m.tokens === 1 \077 ' token' : ' tokens') : '', m.rate \077 m.rate.toFixed(m.rate < 100 \077 1 : 0) + ' tokens/s' : '',\n"
     "  { stopped: 'stopped', length: 'cut at the max tokens', content_filter: 'cut by a filter' }[m.finish] || ''].filter(Boolean).join(' \\u00b7 ');\n"
     "\n"
     "/** A message on the page: root; update(ended) shows its text, foot() its buttons. */\n"
@@ -1053,11 +1057,11 @@ static const char *const page_pieces[] = {
     "    save(this.c);\n"
     "    if (this.m.calls.every((x) => given.includes(x.id))) reply(this.c, this.c.leaf);\n"
     "    else changed();\n"
-    "    (this.calls.querySelector('textarea') || $('text')).focus();\n"
+    "    (this.calls.querySelector('textarea') || $('text')).focus();\n",
     "  }\n"
     "\n"
     "  foot() {\n"
-    "    const m = this.m, c = this.c, twins = siblings(c, m), at = twins.indexOf(m);\n",
+    "    const m = this.m, c = this.c, twins = siblings(c, m), at = twins.indexOf(m);\n"
     "    const state = [m.calls && c.leaf, busy\077.m === m, !busy, at, twins.length, m.error, words(m)].join();\n"
     "    if (m.role === 'tool' || state === this.shown) return;\n"
     "    this.shown = state;\n"
@@ -1137,9 +1141,9 @@ static const char *const page_pieces[] = {
     "  });\n"
     "  lastDrawn = busy\077.m || null;\n"
     "  if (busy) $('thread').setAttribute('aria-live', 'polite'); // until another conversation is shown: the end is read out, too\n"
-    "  showContext();\n"
+    "  showContext();\n",
     "  showSend();\n"
-    "  listAll();\n",
+    "  listAll();\n"
     "  document.title = current.title \077 current.title + ' \\u00b7 infer' : 'infer';\n"
     "}\n"
     "let lastDrawn = null;\n"
@@ -1230,8 +1234,8 @@ static const char *const page_pieces[] = {
     "\n"
     "function rename(c, item) {\n"
     "  const input = el('input', { 'aria-label': 'Name of the conversation', maxlength: 200 });\n"
-    "  const end = (keep) => {\n"
-    "    if (!input.isConnected) return;\n",
+    "  const end = (keep) => {\n",
+    "    if (!input.isConnected) return;\n"
     "    if (keep && input.value.trim()) c.title = input.value.trim();\n"
     "    input.remove();\n"
     "    listed = '';\n"

@@ -2,7 +2,11 @@
 
 let follow = true, lastTop = 0;
 const scroll = $('scroll'), atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 48;
-function toEnd() { scroll.scrollTop = scroll.scrollHeight; follow = true; }
+function toEnd() {
+  scroll.scrollTop = scroll.scrollHeight;
+  lastTop = scroll.scrollTop;
+  follow = true;
+}
 
 /** Changes the thread, and stays at its end if it was there. */
 function following(change) {
