@@ -169,7 +169,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 time.sleep(pause)
 
     def reply_any(self, body, text, rest):
-        self.say('Reply %d to: %s' % (len(self.server.bodies), text), 0.002)
+        self.say('Reply %d to: %s' % (len(self.server.bodies), text), 0.005, 3)
         return 'stop'
 
     def reply_slow(self, body, text, rest):
