@@ -17,7 +17,7 @@ SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c src/*/*/*.
 TESTS := $(wildcard tests/*.c tests/*.h)
 TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c tools/infer/*/*.c tools/infer/*/*/*.c)) build/impl.o
 # `infer serve` needs GNU libmicrohttpd; without it the program says so. HTTP= builds without it in any case
-HTTP := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && command -v $(PYTHON) >/dev/null && echo yes)
+HTTP := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo yes)
 ifeq ($(HTTP),yes)
 HTTP_CFLAGS := -DCLI_HTTP $(shell pkg-config --cflags libmicrohttpd)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd)
@@ -33,10 +33,6 @@ build/tool/serve/serve.o: build/tool/http-$(HTTP)
 build/tool/http-$(HTTP): | build/tool
 	@rm -f build/tool/http-*
 	@touch $@
-build/tool/serve/page.o: build/tool/serve/page.inc
-build/tool/serve/page.inc: tools/infer/serve/page.html tools/embed_page.py | build/tool
-	@mkdir -p $(@D)
-	$(PYTHON) tools/embed_page.py $< $@
 build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h tools/infer/*/*.h tools/infer/*/*/*.h) | build/tool
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(WARN) -I. -c $< -o $@
@@ -107,6 +103,7 @@ bench-text:
 	$(PYTHON) tools/bench_text.py
 amalgamate:
 	$(PYTHON) tools/embed_kernels.py
+	$(PYTHON) tools/embed_page.py
 	$(PYTHON) amalgamate.py
 format:
 	$(PYTHON) tools/format.py
@@ -142,7 +139,7 @@ help:
 	@echo "make bench-gpu    a GPU's bandwidth and its share in products of each storage type (BACKEND=cuda, hip, metal, opencl)"
 	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,...)"
 	@echo "make bench-text   tokenizing, beside other tokenizers that are installed (INFER_TEST_DATA has the vocabularies)"
-	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h"
+	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h, the chat page -> page_embed.h"
 	@echo "make format       break lines of src/ that are too long"
 	@echo "make install      the program, infer.h, libinfer.a and infer.pc, in PREFIX=/usr/local"
 	@echo "make dist         build/dist: infer.h and LICENSE in an archive, and checksums"

@@ -125,6 +125,7 @@ def python_with(package):
 def sources(t):
     t.step("kernels_embed.h", [PY, "tools/embed_kernels.py", "--check"])
     t.step("infer.h", [PY, "amalgamate.py", "--check"])
+    t.step("page_embed.h", [PY, "tools/embed_page.py", "--check"])
     t.step("style", [PY, "tools/check_style.py"])
     t.step("style self-test", [PY, "tools/check_style.py", "--self-test"])
     made = [p for p in ("build/impl.o",) if os.path.exists(p) and os.path.getmtime(p) > os.path.getmtime("infer.h")]

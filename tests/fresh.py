@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FRESH = os.path.join(ROOT, "build", "fresh")
 PROGRAMS = ("sh env make as ld ld.bfd ar nm awk cat cp rm mv mkdir rmdir ls ln chmod touch head tail grep sed sort tr wc cut test printf echo "
             "true false uname dirname basename find xargs cmp diff date expr id").split()
-PACKAGES = ("numpy", "jinja2", "jsonschema", "regex")
+PACKAGES = ("numpy", "jinja2", "jsonschema", "regex", "selenium")
 LIBRARIES = ("libOpenCL.so.1", "libOpenCL.so", "libcuda.so.1", "libamdhip64.so", "libhiprtc.so") + tuple(
     "%s.so.%d" % (name, n) for name in ("libamdhip64", "libhiprtc") for n in (5, 6, 7))
 GPP = {"g++": "g++", "c++": "g++"}
@@ -51,6 +51,7 @@ MACHINES = (
         ("templates without jinja2", ["python3", "tests/cli/test_template.py", "build/infer"], [".*jinja2.*", ".*INFER_TEST_DATA.*"]),
         ("schemas without jsonschema", ["python3", "tests/cli/test_schema.py", "build/infer"],
          ["test_schema: python3-jsonschema is not installed"]),
+        ("the chat page without selenium", ["python3", "tests/cli/test_serve_page.py", "build/infer"], [".*: the Python package selenium is not installed"]),
     ]),
     ("g++", dict(GCC, **GPP), [
         ("C++", COMPILE + ["g++ declarations"], [r"compile: clang\+\+ is not installed: .*"]),

@@ -1,31 +1,78 @@
 #!/usr/bin/env python3
-"""embed_page.py PAGE OUT: the page of `infer serve` as C: its bytes, and a Content-Security-Policy that lets browsers run its own
-scripts, known by their hashes, and nothing else."""
+"""embed_page.py: tools/infer/serve/page/ -> tools/infer/serve/page_embed.h, the chat page as C strings with its policy
+
+  python3 tools/embed_page.py           write page_embed.h
+  python3 tools/embed_page.py --check   exit 1 when page_embed.h is not what the folder gives
+
+A line of page.html that is a file's name in a comment stands for that file. The Content-Security-Policy names the style and the script
+by their SHA-256, so the browser runs these texts and no other, whatever a model says.
+"""
 import base64, hashlib, os, re, sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FOLDER = os.path.join(ROOT, "tools", "infer", "serve", "page")
+OUT = os.path.join(ROOT, "tools", "infer", "serve", "page_embed.h")
+PIECE = 4000  # bytes of a string (C99 promises 4095)
+
+
+def read(name):
+    with open(os.path.join(FOLDER, name), encoding="utf-8", newline="") as f:
+        return f.read().replace("\r\n", "\n")
+
+
+def page():
+    """The page as it is served."""
+    return re.sub(r"(?m)^/\* ([\w.]+) \*/\n", lambda m: read(m.group(1)), read("page.html"))
+
+
+def policy(text):
+    """What the browser may do with the page: the value of Content-Security-Policy."""
+    def hashed(tag):
+        inside = re.findall("<%s>(.*?)</%s>" % (tag, tag), text, re.S)
+        if len(inside) != 1:
+            sys.exit("embed_page.py: %d elements <%s>, not one." % (len(inside), tag))
+        return "'sha256-%s'" % base64.b64encode(hashlib.sha256(inside[0].encode("utf-8")).digest()).decode()
+    return ("default-src 'none'; connect-src 'self'; img-src data:; style-src %s; script-src %s; base-uri 'none'; form-action 'none'; "
+            "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'" % (hashed("style"), hashed("script")))
+
+
+def pieces(text):
+    """C strings of whole lines."""
+    piece = ""
+    for line in text.splitlines(keepends=True):
+        if piece and len((piece + line).encode("utf-8")) > PIECE:
+            yield piece
+            piece = ""
+        piece += line
+    yield piece
+
+
+def quoted(piece):
+    """A line of C for a line of text: what is no ASCII, and ? (of trigraphs), as octal digits."""
+    def byte(c):
+        return {10: "\\n", 34: '\\"', 92: "\\\\"}.get(c) or (chr(c) if 32 <= c < 127 and c != 63 else "\\%03o" % c)
+    return "\n".join('    "%s"' % "".join(map(byte, line.encode("utf-8"))) for line in piece.splitlines(keepends=True))
+
+
+def header():
+    text = page()
+    return ("// page_embed.h: made by tools/embed_page.py from tools/infer/serve/page/; not to be edited\n\n"
+            "#define PAGE_POLICY \\\n%s\n#define PAGE_BYTES %d\n\n// one after the other they are the page\nstatic const char *const page_pieces[] = {\n%s};\n" %
+            (quoted(policy(text)), len(text.encode("utf-8")), "".join(quoted(p) + ",\n" for p in pieces(text))))
 
 
 def main():
-    page, out = sys.argv[1:3]
-    with open(page, "rb") as f:
-        data = f.read()
-    text = data.decode("utf-8")
-    scripts = re.findall(r"<script[^>]*>(.*?)</script>", text, re.S)
-    rest = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", text, flags=re.S)
-    handler = re.search(r"<[^>]*\s(on[a-z]+)\s*=", rest)
-    if handler:
-        sys.exit("%s: the attribute %s would not run under the page's policy: use addEventListener" % (page, handler.group(1)))
-    outside = re.search(r"""<[^>]*\s(?:src|href)\s*=\s*["']?(?!["']?(?:#|data:))([^"'\s>]+)""", rest)
-    if outside:
-        sys.exit("%s: %s lies outside the page" % (page, outside.group(1)))
-    hashes = " ".join("'sha256-%s'" % base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts)
-    policy = ("default-src 'none'; script-src %s; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; "
-              "form-action 'none'; frame-ancestors 'none'" % (hashes or "'none'"))
-    with open(out + ".new", "w") as f:
-        f.write('#define SERVE_PAGE_POLICY "%s"\nstatic const unsigned char serve_page[] = {' % policy)
-        for i in range(0, len(data), 32):
-            f.write("\n" + ",".join(str(b) for b in data[i:i + 32]) + ",")
-        f.write("\n};\n")
-    os.replace(out + ".new", out)
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+    made = header()
+    if sys.argv[1:]:
+        with open(OUT, encoding="utf-8", newline="") as f:
+            if f.read().replace("\r\n", "\n") != made:
+                sys.exit("embed_page.py: page_embed.h is not what tools/infer/serve/page/ gives. Run python3 tools/embed_page.py.")
+        return
+    with open(OUT, "w", encoding="utf-8", newline="\n") as f:
+        f.write(made)
 
 
-main()
+if __name__ == "__main__":
+    main()

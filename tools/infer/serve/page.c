@@ -1,12 +1,13 @@
-/* page.c: the page at /, as tools/embed_page.py has made it of page.html: its bytes, and a policy by which a browser runs its own
- * script and no other, whatever a model writes. */
+/* page.c: the page at /, as tools/embed_page.py has made it of page/, and its policy, by which a browser runs the page's own script and no
+ * other, whatever a model writes. */
 #include "serve.h"
 
-#include "build/tool/serve/page.inc"
+#include "page_embed.h"
 
-const char serve_page_policy[] = SERVE_PAGE_POLICY;
+const char serve_page_policy[] = PAGE_POLICY;
 
 void route_page(call *c) {
+    size_t i;
     c->type = "text/html; charset=utf-8";
-    cli_text_put("serve", &c->out, (const char *)serve_page, sizeof serve_page);
+    for (i = 0; i < sizeof page_pieces / sizeof *page_pieces; i++) cli_text_put("serve", &c->out, page_pieces[i], strlen(page_pieces[i]));
 }
