@@ -2,6 +2,8 @@
  * other, whatever a model writes. */
 #include "serve.h"
 
+#include <string.h>
+
 #include "page_embed.h"
 
 const char serve_page_policy[] = PAGE_POLICY;
