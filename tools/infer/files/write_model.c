@@ -118,7 +118,7 @@ static int write_file(out_model *m, out_file *o, int part, out_progress *p) {
     put_keys(m, &o->out, part);
     for (i = m->first[part]; i < end; i++) out_announce(&o->out, tensor_of(m, i));
     gguf_begin(&o->out);
-    for (i = m->first[part]; i < end && status == CLI_DONE; i++) {
+    for (i = m->first[part]; i < end && status == CLI_DONE && !o->out.failed; i++) {
         status = m->data ? m->data(m->user, &o->out, i, p) : out_copy(&o->out, m->in, &m->in->tensors[i], p);
         gguf_pad(&o->out);
     }
