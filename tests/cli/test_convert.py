@@ -202,6 +202,7 @@ def test_split():
         for f in os.listdir(cli.TEMP):
             if f.startswith(('want-', 'parts')):
                 os.remove(temp(f))
+    check(infer('info', path, '--json').json()['memory']['weights'] > 0, 'the memory of a folder')
     t = made()
     del t['model.layers.1.mlp.up_proj.weight']
     infer('convert', folder('split', t), temp('parts.gguf'), '--split-max-tensors', '5', status=1)
@@ -291,8 +292,10 @@ def test_quietly_nothing():
 def refused(path, why, *options):
     """One line that says why (words separated by |: any), and no file."""
     out = temp('never.gguf')
-    done = infer('convert', path, out, *options, status=1)
-    check(any(w in done.err for w in why.split('|')), '%r does not say %r' % (done.err, why))
+    for command in (['convert', path, out], ['quantize', path, out, 'Q8_0']):
+        if command[0] == 'convert' or not options:
+            done = infer(*command, *options, status=1)
+            check(any(w in done.err for w in why.split('|')), '%r does not say %r' % (done.err, why))
     check(not os.path.exists(out) and not [f for f in os.listdir(cli.TEMP) if '.part' in f], 'a file is left')
 
 

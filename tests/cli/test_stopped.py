@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests of commands that are stopped while they write: python3 tests/cli/test_stopped.py build/infer [WORD...]
 
-Every command that writes files, stopped by Ctrl-C, by a kill and by a disk that is full: what it writes is there whole or not at
-all, what lay there before stays, and its input is untouched. The same harness as test_cli.py.
+Every command that writes models, stopped by Ctrl-C, by a kill and by a disk that is full: what it writes is there whole or not at
+all, what lay there before stays, and its input is untouched, also when it is named as the output. The same harness as test_cli.py.
 """
 import hashlib
 import os
@@ -199,6 +199,31 @@ def test_long_file():
     for command in COMMANDS:
         full(command, temp('out'), preexec_fn=limit)
     check(hashes() == before, 'an input was changed')
+
+
+def test_onto_inputs():
+    """A command does not write over what it reads: status 2, and the file stays."""
+    write('in-a.gguf', read(stories()))
+    a, words, ids = temp('in-a.gguf'), write('in-words.txt', test_perplexity.text(40)), write('in-ids.txt', '1 2 3')
+    infer('imatrix', a, '-f', words, '--ctx', '64', '--out', temp('in-matrix.gguf'))
+    infer('perplexity', a, '-f', words, '--ctx', '64', '--save-logits', temp('in-logits.kl'))
+    infer('split', a, temp('in-split'), '--max-tensors', '20')
+    first, second = [temp(f) for f in sorted(os.listdir(cli.TEMP)) if f.startswith('in-split')][:2]
+    os.symlink(a, temp('in-link.gguf'))
+    before = hashes()
+    for command in (['quantize', a, a, 'Q4_0'], ['quantize', a, temp('in-link.gguf'), 'Q4_0'], ['quantize', first, second, 'Q4_0'],
+                    ['quantize', a, temp('in-matrix.gguf'), 'Q4_0', '--imatrix', temp('in-matrix.gguf')], ['convert', folder(), os.path.join(folder(), 'config.json')],
+                    ['imatrix', a, '-f', words, '--ctx', '64', '--out', a], ['imatrix', a, '-f', words, '--ctx', '64', '--out', words],
+                    ['perplexity', a, '-f', words, '--ctx', '64', '--save-logits', a], ['perplexity', a, '-f', words, '--ctx', '64', '--save-logits', words],
+                    ['perplexity', a, '--reference', temp('in-logits.kl'), '--save-logits', temp('in-logits.kl')], ['merge', first, second], ['edit', a, a, '--set', 'a=b'],
+                    ['perplexity', a, '-f', words, '--ctx', '64', '--save-logits', temp('x.html'), '--report', temp('x.html')],
+                    ['tensor', a, 'output.weight', '--out', a], ['logits', a, '--ids', ids, '--out', a], ['logits', a, '--ids', ids, '--out', ids],
+                    ['embed', a, '--ids', ids, '--out', ids], ['embed', a, '--texts', words, '--out', a]):
+        check('give another name' in infer(*command, status=2).err, ' '.join(command))
+    check(hashes() == before, 'an input was changed')
+    for f in os.listdir(cli.TEMP):
+        if f.startswith(('in-a.', 'in-split', 'in-link')):
+            os.remove(temp(f))
 
 
 def all_tests():

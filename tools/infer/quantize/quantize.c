@@ -440,10 +440,12 @@ static int run_command(job *j, const char *in, const char *path, const cli_commo
     int status = CLI_DONE;
     j->json = common->json;
     if (!j->threads) j->threads = platform_cores();
+    if (path && !cli_check_output(j->command, path, &j->matrix, 1)) return CLI_USAGE;
     if (!check_types(j) || (j->compared && !parse_others(j))) return CLI_USAGE;
     if (j->compared) j->error = 1;
     if (!file_open_with(&j->in, j->command, in, j->pre, j->base)) return CLI_FAILED;
     if (!check_adapter_options(j)) return CLI_USAGE;
+    if (j->in.folder) j->checked = 1;
     if (j->keep_split && (j->max_size || j->max_tensors)) return cli_usage_error(j->command, "--keep-split says already where to split");
     if (j->keep_split && file_find_key(&j->in, "split.count") == NULL) return cli_usage_error(j->command, "--keep-split: %s is not split", in);
     cli_catch_interrupts();
