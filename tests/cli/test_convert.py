@@ -190,6 +190,25 @@ def test_types():
     check(not os.path.exists(temp('never.gguf')), 'a file was written')
 
 
+def test_split():
+    """Parts are those of `infer split` of the whole file; what is no complete model leaves none."""
+    path = folder('split', made())
+    convert(path)
+    for limit, value in (('max-size', '70k'), ('max-tensors', '5')):
+        infer('split', temp('made.gguf'), temp('want'), '--' + limit, value)
+        infer('convert', path, temp('parts.gguf'), '--split-' + limit, value)
+        want, got = [[(f[-20:], read(temp(f))) for f in sorted(os.listdir(cli.TEMP)) if f.startswith(p)] for p in ('want-', 'parts')]
+        check(got == want and len(want) > 2, '%s: %s' % (limit, [f for f, _ in got]))
+        for f in os.listdir(cli.TEMP):
+            if f.startswith(('want-', 'parts')):
+                os.remove(temp(f))
+    check(infer('info', path, '--json').json()['memory']['weights'] > 0, 'the memory of a folder')
+    t = made()
+    del t['model.layers.1.mlp.up_proj.weight']
+    infer('convert', folder('split', t), temp('parts.gguf'), '--split-max-tensors', '5', status=1)
+    check(not [f for f in os.listdir(cli.TEMP) if f.startswith('parts')], 'a file is left')
+
+
 def test_pre():
     """Rules that no pre-tokenizer has are an error that prints them; --pre names one."""
     t = tokenizer()
@@ -273,9 +292,11 @@ def test_quietly_nothing():
 def refused(path, why, *options):
     """One line that says why (words separated by |: any), and no file."""
     out = temp('never.gguf')
-    done = infer('convert', path, out, *options, status=1)
-    check(any(w in done.err for w in why.split('|')), '%r does not say %r' % (done.err, why))
-    check(not os.path.exists(out) and not [f for f in os.listdir(cli.TEMP) if f.endswith('.part')], 'a file is left')
+    for command in (['convert', path, out], ['quantize', path, out, 'Q8_0']):
+        if command[0] == 'convert' or not options:
+            done = infer(*command, *options, status=1)
+            check(any(w in done.err for w in why.split('|')), '%r does not say %r' % (done.err, why))
+    check(not os.path.exists(out) and not [f for f in os.listdir(cli.TEMP) if '.part' in f], 'a file is left')
 
 
 def test_bad_folders():

@@ -311,7 +311,7 @@ def test_folder_as_adapter():
     infer('convert', temp('named'), path + '/model.safetensors', status=2)
     infer('convert', temp('named'), temp('named') + '/adapter_model.safetensors', status=2)
     infer('convert', path, temp('never.gguf'), '--base', path, status=2)
-    for options in (('--type', 'Q8_0'), ('--type', 'attn=Q4_K'), ('--target-size', '1000'), ('--output-type', 'F16')):
+    for options in (('--type', 'Q8_0'), ('--type', 'attn=Q4_K'), ('--target-size', '1000'), ('--split-max-size', '1M'), ('--output-type', 'F16')):
         refused(temp('adapter'), path, 'adapter', *options, status=2)
     check({x['type'] for x in infer('convert', temp('named'), '--dry-run', '--json', '--type', 'F16').json()['tensors']} == {'F16'}, 'plan')
 

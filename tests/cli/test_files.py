@@ -233,7 +233,7 @@ def test_diff_failures():
 
 def parts():
     """Files that are not complete yet, or that were left."""
-    return [f for f in os.listdir(cli.TEMP) if f.endswith('.part')]
+    return [f for f in os.listdir(cli.TEMP) if '.part' in f]
 
 
 # ---- edit ------------------------------------------------------------------------------------------------------------

@@ -296,6 +296,65 @@ def test_refused():
     check(not os.path.exists(temp('x')), 'a file was written')
 
 
+def left(prefix):
+    """The files that begin so, in order; they are removed."""
+    found = {f: read(temp(f)) for f in sorted(os.listdir(cli.TEMP)) if f.startswith(prefix)}
+    for f in found:
+        os.remove(temp(f))
+    return list(found), list(found.values())
+
+
+def test_split():
+    """Parts are those of `infer split` of the whole file, byte for byte, whose limits hold; --dry-run knows their number and sizes."""
+    infer('quantize', made(), temp('whole.gguf'), 'Q4_K_M')
+    for limit, value in (('max-size', '700k'), ('max-tensors', '30'), ('max-size', '1T')):
+        infer('split', temp('whole.gguf'), temp('want'), '--' + limit, value)
+        names, want = left('want-')
+        for out in ('parts', 'parts.gguf'):
+            done = infer('quantize', made(), temp(out), 'Q4_K_M', '--split-' + limit, value, '--errors', '--json').json()
+            if value == '700k':
+                infer('run', temp('parts-00001-of-%05d.gguf' % len(want)), '-p', 'a', '-n', '2', '--temp', '0')
+            found, got = left('parts')
+            check(found == [n.replace('want', 'parts') for n in names] and got == want, '%s %s: %s' % (limit, value, found))
+            check((done['files'], done['bytes']) == (len(want), sum(map(len, want))), '%d files, %d bytes' % (done['files'], done['bytes']))
+        dry = infer('quantize', made(), 'Q4_K_M', '--dry-run', '--split-' + limit, value).out.decode()
+        check('in %d files' % len(want) in dry.splitlines(), dry[-100:])
+    check(len(want) == 1, 'one part')
+
+
+def test_keep_split():
+    """Of a split model: the same tensors in the same parts, also in those that have none."""
+    big = str(max(x['bytes'] for x in plan(made(), 'F16')['tensors']) + 1000)
+    for options in (('--max-tensors', '40'), ('--max-size', big)):
+        infer('split', made(), temp('in'), *options)
+        first = sorted(f for f in os.listdir(cli.TEMP) if f.startswith('in-'))[0]
+        infer('quantize', temp(first), temp('out'), 'Q4_0', '--keep-split')
+        infer('merge', temp('out' + first[2:]), temp('merged.gguf'))
+        before, after = [{f[-20:]: list(gguf_file.Gguf(temp(f)).tensors) for f in os.listdir(cli.TEMP) if f.startswith(p + '-')} for p in ('in', 'out')]
+        check(before == after and len(before) > 2, '%s, not %s' % (after, before))
+        infer('quantize', made(), temp('whole.gguf'), 'Q4_0')
+        check(read(temp('merged.gguf')) == read(temp('whole.gguf')), 'merged')
+        left('in-'), left('out-')
+    infer('split', made(), temp('in'), '--max-tensors', '40')
+    inputs = sorted(f for f in os.listdir(cli.TEMP) if f.startswith('in-'))
+    hashes = [read(temp(f)) for f in inputs]
+    check('file of the input' in infer('quantize', temp(inputs[0]), temp('in.gguf'), 'Q4_0', '--keep-split', status=1).err, 'its own parts')
+    check('already where' in infer('quantize', temp(inputs[0]), temp('x'), 'Q4_0', '--keep-split', '--split-max-size', '1M', status=2).err, 'both')
+    check([read(temp(f)) for f in inputs] == hashes, 'the input was changed')
+    check('is not split' in infer('quantize', made(), temp('x'), 'Q4_0', '--keep-split', status=2).err, 'one file')
+    check('the metadata takes' in infer('quantize', made(), temp('x'), 'Q4_0', '--split-max-size', '1k', status=1).err, 'metadata')
+    check('tensor token_embd.weight takes' in infer('quantize', small_head(), temp('x'), 'F16', '--split-max-size', '1k', status=1).err, 'a tensor')
+    os.mkdir(temp('x-00002-of-00002.gguf'))
+    check('a folder' in infer('quantize', made(), temp('x'), 'Q4_0', '--split-max-tensors', '100', status=1).err, 'a folder')
+    os.rmdir(temp('x-00002-of-00002.gguf'))
+    check(not left('x')[0], 'a file is left')
+
+
+def small_head():
+    gguf_file.write(temp('head.gguf'), {'general.architecture': 'made'}, [('token_embd.weight', [256, 8], 0, bytes(8192))])
+    return temp('head.gguf')
+
+
 def test_not_numbers():
     """NaN and infinities are named, nothing is written."""
     for bad in (float('nan'), float('inf'), float('-inf')):

@@ -256,6 +256,8 @@ int cli_tokenize(const char *command, const infer_model *model, const char *text
 /* Ids to text of *n bytes, to be freed; NULL after saying why. */
 char *cli_detokenize(const char *command, const infer_model *model, const infer_token *ids, size_t count, int32_t flags,
                      size_t *n);
+/* Is a file to be written none of these, which the command reads (NULL: none)? Says why and returns 0 otherwise. */
+int cli_check_output(const char *command, const char *path, const char *const *inputs, size_t n);
 /* Opens a file for writing ("-" = stdout), and closes it: close says why and returns 0 if a write failed. */
 FILE *cli_create(const char *command, const char *path);
 int cli_close(const char *command, FILE *file, const char *path);

@@ -419,6 +419,14 @@ int cli_parse_ids(const char *command, const char *where, const char *text, size
     return 0;
 }
 
+int cli_check_output(const char *command, const char *path, const char *const *inputs, size_t n) {
+    size_t i;
+    for (i = 0; i < n; i++)
+        if (inputs[i] && strcmp(path, "-") != 0 && (strcmp(inputs[i], path) == 0 || platform_same_file(inputs[i], path)))
+            return cli_usage_error(command, "%s is another file of this command: give another name", path) == CLI_DONE;
+    return 1;
+}
+
 FILE *cli_create(const char *command, const char *path) {
     FILE *file = strcmp(path, "-") == 0 ? stdout : platform_fopen(path, "wb");
     if (file == NULL) cli_fail(command, "cannot write %s", path);

@@ -137,6 +137,7 @@ int cmd_embed(int argc, char **argv) {
     memset(&p, 0, sizeof p);
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     if (common.json + jsonl + csv > 1) return cli_usage_error("embed", "--json, --jsonl and --csv exclude each other");
+    if (out && !cli_check_output("embed", out, (const char *const[]){args[0], from.texts, from.ids}, 3)) return CLI_USAGE;
     status = cli_texts_read("embed", &from, &texts);
     memset(&e, 0, sizeof e);
     e.form = common.json ? AS_JSON : jsonl ? AS_JSONL : csv ? AS_CSV : AS_TEXT;

@@ -167,7 +167,8 @@ static void print_memory(const infer_model *model, const char *path, const cli_c
     if (!cli_model_params("info", common, &model_params)) return;
     model_params.fit.batch = batch;
     r = infer_model_memory(model, &params, &cpu, &err);
-    there_r = infer_model_memory_path(path, &model_params, &params, &there, &there_err);
+    there = cpu;
+    there_r = platform_path_kind(path) == PLATFORM_FOLDER ? r : infer_model_memory_path(path, &model_params, &params, &there, &there_err);
     if (r != INFER_OK || there_r != INFER_OK) {
         if (json)
             printf(", \"memory\": null");

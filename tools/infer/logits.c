@@ -129,6 +129,7 @@ int cmd_logits(int argc, char **argv) {
     job j;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     if (ids_path == NULL || out == NULL) return cli_usage_error("logits", "--ids FILE and --out OUT are needed");
+    if (!cli_check_output("logits", out, (const char *const[]){args[0], ids_path, source_path}, 3)) return CLI_USAGE;
     memset(&j, 0, sizeof j);
     j.outputs = embeddings ? INFER_OUT_HIDDEN : INFER_OUT_ALL;
     ok = read_ids(ids_path, &ids, &j.n) && (source_path == NULL || read_ids(source_path, &source, &j.n_source));

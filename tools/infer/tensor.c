@@ -52,6 +52,7 @@ int cmd_tensor(int argc, char **argv) {
     FILE *file;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     if (out == NULL) return cli_usage_error("tensor", "--out OUT is missing");
+    if (!cli_check_output("tensor", out, args, 1)) return CLI_USAGE;
     model = cli_open("tensor", args[0], &common, 1);
     if (model == NULL) return CLI_FAILED;
     if (infer_tensor_find(model, args[1], &t) != INFER_OK) {

@@ -159,8 +159,25 @@ void checkpoint_close(checkpoint *c) {
     free(c);
 }
 
+typedef struct looked_for {
+    const char *folder, *path;
+    int found;
+} looked_for;
+
+/* Whatever lies in the folder may be read, but for models that were written there. */
+static int is_it(void *user, const char *name, int is_folder, uint64_t bytes) {
+    looked_for *l = user;
+    char own[PLATFORM_PATH];
+    (void)bytes;
+    if (is_folder || cli_ends_with(name, ".gguf") || snprintf(own, sizeof own, "%s/%s", l->folder, name) >= (int)sizeof own) return 1;
+    l->found = platform_same_file(own, l->path);
+    return !l->found;
+}
+
 int checkpoint_is_file(const checkpoint *c, const char *path) {
+    looked_for l = {c->folder, path, 0};
     int i;
+    if (platform_list(c->folder, is_it, &l) && l.found) return 1;
     for (i = 0; i < c->st.n_paths; i++)
         if (platform_same_file(c->st.paths[i], path)) return 1;
     return c->lora && file_is_part(&c->lora->base, path);

@@ -97,17 +97,19 @@ static int apply(edit *e, const cli_list *set, const cli_list *remove, const cli
 }
 
 static int write_edited(edit *e, const char *path) {
-    const uint64_t alignment = file_alignment("edit", path, e->keys, e->n);
-    const file_key **list = alignment ? cli_alloc("edit", e->n + 1, sizeof *list) : NULL;
+    out_model out = {.in = &e->in, .n_keys = e->n, .alignment = file_alignment("edit", path, e->keys, e->n)};
+    const file_key **list = out.alignment ? cli_alloc("edit", e->n + 1, sizeof *list) : NULL;
     char text[32];
     size_t i;
     int status;
     if (list == NULL) return CLI_FAILED;
     for (i = 0; i < e->n; i++) list[i] = &e->keys[i];
-    status = out_model(&e->in, list, e->n, alignment, path);
+    out.keys = list;
+    status = out_write(&out, path);
     if (status == CLI_DONE)
         fprintf(stderr, "%s: %.0f keys, %.0f tensors of %s\n", path, (double)e->n, (double)e->in.n_tensors,
                 cli_bytes_text((double)e->in.data_bytes, text));
+    out_model_free(&out);
     free((void *)list);
     return status;
 }

@@ -60,6 +60,8 @@ int file_is_part(const file_model *m, const char *path); /* is it one of the mod
 const file_key *file_find_key(const file_model *m, const char *name);
 const file_tensor *file_find_tensor(const file_model *m, const char *name); /* NULL = there is none; looks at all */
 int file_is_split(const char *key); /* split.*: which part of a split model a file is */
+/* All keys but these, to be freed. */
+const file_key **file_whole_keys(const file_model *m, size_t *n);
 /* Those and general.alignment: how contents are laid out in files. Models that differ in these alone are the same. */
 int file_is_layout(const char *key);
 /* The alignment that these keys ask for, or 0. */
@@ -89,17 +91,42 @@ typedef struct out_progress {
     uint64_t done; /* of the input's data_bytes */
 } out_progress;
 int out_open(out_file *o, const char *command, const char *path);
-void out_keys(out_file *o, const file_key *const *keys, size_t n);
+void out_keys(gguf_out *out, const file_key *const *keys, size_t n);
 void out_announce(gguf_out *out, const file_tensor *t);
-/* The header and the data of tensors first .. first + n - 1, and the end of the file. An exit status. */
-int out_tensors(out_file *o, file_model *in, size_t first, size_t n, out_progress *p);
-int out_copy(out_file *o, file_model *in, const file_tensor *t, out_progress *p); /* a tensor's data as it is */
+/* A tensor's data as it is. An exit status; a failed write is found when the file is closed. */
+int out_copy(gguf_out *out, file_model *in, const file_tensor *t, out_progress *p);
 int out_close(out_file *o);
 int out_rename(out_file *o);
 /* kept = 0: the file is removed, under either name. */
 void out_free(out_file *o, int kept);
-/* All of it: a file with these keys and all of a model's tensors. An exit status. */
-int out_model(file_model *in, const file_key *const *keys, size_t n_keys, uint64_t alignment, const char *path);
+
+/* ---- write_model.c -------------------------------------------------------------------------- */
+
+/* A model to be written, to one file or to several. Zero-initialised, the caller sets what is above the line. */
+typedef struct out_model {
+    file_model *in;
+    const file_key *const *keys;
+    size_t n_keys;
+    const file_tensor *tensors; /* in->n_tensors, as they are written; NULL = as they are */
+    uint64_t alignment;
+    int64_t max_size, max_tensors; /* of a file; 0 = no limit */
+    int keep_split;                /* in files as the input is */
+    const char *doing;             /* for the progress bar; NULL = "writing" */
+    int (*data)(void *user, gguf_out *out, size_t i, out_progress *p); /* writes that of a tensor; NULL = out_copy. An exit status */
+    int (*check)(void *user, const char *path);                       /* of what was written, before it gets its name; or NULL */
+    void *user;
+    /* ---- set by out_plan */
+    uint64_t header_bytes, bytes; /* of all files */
+    size_t *first;                /* n_files + 1: the first tensor of each, then their number */
+    int n_files;
+    char **paths; /* of files; by out_write */
+} out_model;
+int out_is_split(const out_model *m); /* is it to be written in parts? */
+/* Which tensors go into which file. */
+int out_plan(out_model *m);
+/* The same, and writes them: to this path, or to PATH-00001-of-0000N.gguf and so on, where PATH loses its .gguf. An exit status. */
+int out_write(out_model *m, const char *path);
+void out_model_free(out_model *m);
 
 /* ---- value_parse.c -------------------------------------------------------------------------- */
 

@@ -109,6 +109,15 @@ static int by_tensor(const void *a, const void *b) {
 int file_is_split(const char *key) { return strncmp(key, "split.", 6) == 0; }
 int file_is_layout(const char *key) { return strcmp(key, "general.alignment") == 0 || file_is_split(key); }
 
+const file_key **file_whole_keys(const file_model *m, size_t *n) {
+    const file_key **list = cli_alloc(m->command, m->n_keys + 1, sizeof *list);
+    size_t i;
+    *n = 0;
+    for (i = 0; list && i < m->n_keys; i++)
+        if (!file_is_split(m->keys[i].name)) list[(*n)++] = &m->keys[i];
+    return list;
+}
+
 const file_key **file_sorted_keys(const file_model *m, size_t *n) {
     const file_key **list = cli_alloc(m->command, m->n_keys + 1, sizeof *list);
     size_t i;

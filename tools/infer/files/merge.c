@@ -5,19 +5,18 @@
 #include <string.h>
 
 static int merge_model(file_model *in, const char *path) {
-    const uint64_t alignment = file_alignment("merge", in->path, in->keys, in->n_keys);
-    const file_key **list = alignment ? cli_alloc("merge", in->n_keys + 1, sizeof *list) : NULL;
+    out_model out = {.in = in, .alignment = file_alignment("merge", in->path, in->keys, in->n_keys)};
+    const file_key **keys = out.alignment ? file_whole_keys(in, &out.n_keys) : NULL;
     char text[32];
-    size_t i, n = 0;
     int status;
-    if (list == NULL) return CLI_FAILED;
-    for (i = 0; i < in->n_keys; i++)
-        if (!file_is_split(in->keys[i].name)) list[n++] = &in->keys[i];
-    status = out_model(in, list, n, alignment, path);
+    if (keys == NULL) return CLI_FAILED;
+    out.keys = keys;
+    status = out_write(&out, path);
     if (status == CLI_DONE)
         fprintf(stderr, "%s: %d files, %.0f tensors of %s\n", path, in->n_parts, (double)in->n_tensors,
                 cli_bytes_text((double)in->data_bytes, text));
-    free((void *)list);
+    out_model_free(&out);
+    free((void *)keys);
     return status;
 }
 

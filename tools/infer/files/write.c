@@ -1,4 +1,4 @@
-/* write.c: writing models. A file is written under another name beside its place and renamed when it is complete, so
+/* write.c: writing files. A file is written under another name beside its place and renamed when it is complete, so
  * that there is never half a file under its own name. */
 #include "files.h"
 
@@ -7,7 +7,15 @@
 
 enum { CHUNK = 1 << 20 };
 
+/* "-00001-of-00003.gguf" of a part's path, which must stay the end of its other name for the library to find the others; or "". */
+static const char *part_end(const char *path) {
+    const size_t n = strlen(path);
+    const char *end = path + (n > 20 ? n - 20 : n);
+    return *end == '-' && memcmp(end + 6, "-of-", 4) == 0 && strcmp(end + 15, ".gguf") == 0 ? end : path + n;
+}
+
 int out_open(out_file *o, const char *command, const char *path) {
+    const char *end = part_end(path);
     const int kind = platform_path_kind(path);
     const size_t n = strlen(path) + 40;
     memset(o, 0, sizeof *o);
@@ -23,7 +31,7 @@ int out_open(out_file *o, const char *command, const char *path) {
     }
     o->part = cli_alloc(command, n, 1);
     if (o->part == NULL) return 0;
-    snprintf(o->part, n, "%s.%ld.part", path, platform_process());
+    snprintf(o->part, n, "%.*s.%ld.part%s", (int)(strlen(path) - strlen(end)), path, platform_process(), end);
     o->out.file = platform_fopen(o->part, "wb");
     if (o->out.file) return 1;
     cli_fail(command, "cannot write %s", path);
@@ -58,58 +66,25 @@ void out_free(out_file *o, int kept) {
     memset(o, 0, sizeof *o);
 }
 
-void out_keys(out_file *o, const file_key *const *keys, size_t n) {
+void out_keys(gguf_out *out, const file_key *const *keys, size_t n) {
     size_t i;
-    for (i = 0; i < n; i++) gguf_raw(&o->out, keys[i]->name, keys[i]->type, keys[i]->value, keys[i]->bytes);
+    for (i = 0; i < n; i++) gguf_raw(out, keys[i]->name, keys[i]->type, keys[i]->value, keys[i]->bytes);
 }
 
 void out_announce(gguf_out *out, const file_tensor *t) { gguf_tensor(out, t->name, t->type, t->n_dims, t->dims, t->bytes); }
 
-/* The data of a tensor. An exit status; a failed write is found when the file is closed. */
-static int copy_data(file_model *in, const file_tensor *t, gguf_out *out, unsigned char *buf, out_progress *p) {
+int out_copy(gguf_out *out, file_model *in, const file_tensor *t, out_progress *p) {
+    unsigned char *buf = cli_alloc(in->command, CHUNK, 1);
     uint64_t at;
-    for (at = 0; at < t->bytes && !out->failed; at += CHUNK) {
+    int status = buf ? CLI_DONE : CLI_FAILED;
+    for (at = 0; status == CLI_DONE && at < t->bytes && !out->failed; at += CHUNK) {
         const size_t n = t->bytes - at < CHUNK ? (size_t)(t->bytes - at) : CHUNK;
-        if (cli_run_interrupted()) return CLI_INTERRUPTED;
-        if (!file_read(in, t, at, buf, n)) return CLI_FAILED;
-        gguf_data(out, buf, n);
+        if (cli_run_interrupted()) status = CLI_INTERRUPTED;
+        else if (!file_read(in, t, at, buf, n)) status = CLI_FAILED;
+        else gguf_data(out, buf, n);
         p->done += n;
         cli_progress_show(&p->bar, (float)((double)p->done / (double)in->data_bytes));
     }
-    gguf_pad(out);
-    return CLI_DONE;
-}
-
-int out_copy(out_file *o, file_model *in, const file_tensor *t, out_progress *p) {
-    unsigned char *buf = cli_alloc(o->command, CHUNK, 1);
-    const int status = buf ? copy_data(in, t, &o->out, buf, p) : CLI_FAILED;
     free(buf);
-    return status;
-}
-
-int out_tensors(out_file *o, file_model *in, size_t first, size_t n, out_progress *p) {
-    unsigned char *buf = cli_alloc(o->command, CHUNK, 1);
-    int status = buf ? CLI_DONE : CLI_FAILED;
-    size_t i;
-    for (i = first; buf && i < first + n; i++) out_announce(&o->out, &in->tensors[i]);
-    if (buf) gguf_begin(&o->out);
-    for (i = first; status == CLI_DONE && i < first + n; i++) status = copy_data(in, &in->tensors[i], &o->out, buf, p);
-    free(buf);
-    return status == CLI_DONE && !out_close(o) ? CLI_FAILED : status;
-}
-
-int out_model(file_model *in, const file_key *const *keys, size_t n_keys, uint64_t alignment, const char *path) {
-    out_progress p = {0};
-    out_file o;
-    int status = CLI_FAILED;
-    if (out_open(&o, in->command, path)) {
-        o.out.alignment = alignment;
-        out_keys(&o, keys, n_keys);
-        cli_progress_begin(&p.bar, "writing");
-        status = out_tensors(&o, in, 0, in->n_tensors, &p);
-        cli_progress_end(&p.bar);
-    }
-    if (status == CLI_DONE && !out_rename(&o)) status = CLI_FAILED;
-    out_free(&o, status == CLI_DONE);
     return status;
 }

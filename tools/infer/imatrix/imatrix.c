@@ -181,6 +181,7 @@ static int run_merge(job *j) {
 }
 
 static int check_usage(const job *j) {
+    const char *const inputs[] = {j->text, j->model};
     int ok = 1;
     if (j->out == NULL) ok = cli_usage_error("imatrix", "give a file to write: --out FILE") == CLI_DONE;
     else if (j->text && !j->model) ok = cli_usage_error("imatrix", "give a model") == CLI_DONE;
@@ -188,9 +189,7 @@ static int check_usage(const job *j) {
     else if (!j->text && j->in.n == 0) ok = cli_usage_error("imatrix", "give a model and a text (-f FILE), or files to merge (--in FILE)") == CLI_DONE;
     else if (!j->text && (j->resume || j->chunks || j->from || j->save_every)) ok = cli_usage_error("imatrix", "without a text there are no chunks to evaluate") == CLI_DONE;
     else if (j->resume && j->in.n) ok = cli_usage_error("imatrix", "--resume reads OUT, and no --in beside it") == CLI_DONE;
-    else if (j->text && (platform_same_file(j->text, j->out) || platform_same_file(j->model, j->out)))
-        ok = cli_usage_error("imatrix", "OUT is the model or the text: give another name") == CLI_DONE;
-    return ok;
+    return ok && cli_check_output("imatrix", j->out, inputs, 2);
 }
 
 int cmd_imatrix(int argc, char **argv) {

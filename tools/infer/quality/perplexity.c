@@ -23,11 +23,12 @@ typedef struct rows {
     quality_sums *sums;
     reference from, to; /* NULL files: none */
     int32_t vocab;
+    const char *save; /* what `to` is written as */
 } rows;
 
 static int add_row(void *user, const float *logits, infer_token next) {
     rows *r = user;
-    if (r->to.file) reference_write(&r->to, logits);
+    if (r->to.file && !reference_write(&r->to, logits)) return cli_fail("perplexity", "cannot write %s: is there space left?", r->save) == CLI_DONE;
     if (r->from.file) {
         const float *base = reference_read(&r->from);
         if (base == NULL) return 0;
@@ -109,6 +110,7 @@ static int run_model(job *j, const char *path, quality_result *res) {
     memset(&r, 0, sizeof r);
     memset(res, 0, sizeof *res);
     r.sums = &res->sums;
+    r.save = j->save;
     if (status == CLI_DONE && j->form != CHOICES_NONE) status = answer(j, model, &res->choices);
     else if (status == CLI_DONE) status = measure(j, model, &text, &r, &out);
     if (model && infer_model_get_info(model, &info) == INFER_OK) res->bytes = info.file_bytes;
@@ -245,7 +247,7 @@ static int run_all(job *j, const char **models, int n, quality_result *results) 
 }
 
 int cmd_perplexity(int argc, char **argv) {
-    const char *models[MAX_MODELS];
+    const char *models[MAX_MODELS], *inputs[MAX_MODELS + 3];
     quality_result *results;
     report r = {0};
     job j;
@@ -283,9 +285,12 @@ int cmd_perplexity(int argc, char **argv) {
     if (j.save && n > 1) return cli_usage_error("perplexity", "--save-logits is for one model");
     if (j.form != CHOICES_NONE && (j.save || j.reference || j.text_path == NULL))
         return cli_usage_error("perplexity", "--choices takes a file (-f), and no probabilities");
+    inputs[0] = j.save;
+    inputs[1] = j.text_path;
+    inputs[2] = j.reference;
+    memcpy((void *)(inputs + 3), (const void *)models, (size_t)n * sizeof *models);
+    if (j.save && !cli_check_output("perplexity", j.save, inputs + 1, (size_t)n + 2)) return CLI_USAGE;
     if (j.common.report) {
-        const char *inputs[MAX_MODELS + 3] = {j.text_path, j.reference, j.save};
-        memcpy((void *)(inputs + 3), (const void *)models, (size_t)n * sizeof *models);
         status = report_open(&r, "perplexity", j.common.report, inputs, (size_t)n + 3);
         if (status != CLI_DONE) return status;
     }

@@ -99,9 +99,9 @@ typedef struct reference {
 int reference_open(reference *r, const char *command, const char *path, quality_text *text);
 /* The next position's: vocab floats, valid until the next call; NULL after saying why. */
 const float *reference_read(reference *r);
-/* Writing: to a FILE, whose errors the caller looks for at the end. */
+/* Writing: to a FILE. create: the caller looks for its errors at the end. write: 0 = it fails. */
 int reference_create(reference *r, const char *command, FILE *file, const quality_text *text, int32_t vocab);
-void reference_write(reference *r, const float *logits);
+int reference_write(reference *r, const float *logits);
 void reference_close(reference *r);
 
 #endif

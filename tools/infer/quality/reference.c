@@ -113,7 +113,7 @@ int reference_create(reference *r, const char *command, FILE *file, const qualit
     return rows_alloc(r);
 }
 
-void reference_write(reference *r, const float *logits) {
+int reference_write(reference *r, const float *logits) {
     float max, min = logits[0], log_sum, step;
     int32_t i;
     log_sum = (float)quality_log_sum(logits, r->vocab, &max);
@@ -129,7 +129,7 @@ void reference_write(reference *r, const float *logits) {
         r->row[ROW_HEAD + 2 * i] = (unsigned char)(v & 255);
         r->row[ROW_HEAD + 2 * i + 1] = (unsigned char)(v >> 8 & 255);
     }
-    fwrite(r->row, 1, row_bytes(r->vocab), r->file);
+    return fwrite(r->row, 1, row_bytes(r->vocab), r->file) == row_bytes(r->vocab);
 }
 
 void reference_close(reference *r) {

@@ -88,7 +88,7 @@ int convert_tensor(const converting *c, const file_tensor *t, int32_t type, cons
     p->from_bytes = t->bytes / t->rows;
     p->to_bytes = type_bytes(type, t) / t->rows;
     if (alloc_piece(p, c->in->command, most)) status = CLI_DONE;
-    for (row = 0; status == CLI_DONE && row < t->rows; row += every > 1 ? every : p->rows) {
+    for (row = 0; status == CLI_DONE && row < t->rows && !(c->out && c->out->failed); row += every > 1 ? every : p->rows) {
         if (cli_run_interrupted()) {
             status = CLI_INTERRUPTED;
             break;

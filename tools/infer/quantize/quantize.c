@@ -20,6 +20,10 @@ typedef struct job {
     cli_list types, keep;
     const char *output, *embedding, *matrix, *compared, *pre, *base;
     int64_t target; /* bytes; 0: none */
+    int64_t max_size, max_tensors; /* of a file; 0: no limit */
+    int keep_split;
+    out_model model; /* the new one */
+    converting converting;
     int dry;
     double *errors;
     size_t n_fitted; /* matrices whose rows do not fit */
@@ -174,25 +178,24 @@ static int make_keys(job *j) {
     return 1;
 }
 
-static uint64_t header_bytes(job *j, uint64_t *total) {
-    gguf_out out;
-    size_t i;
-    uint64_t header;
-    memset(&out, 0, sizeof out);
-    out.alignment = j->alignment;
-    for (i = 0; i < j->n_keys; i++) gguf_raw(&out, j->keys[i]->name, j->keys[i]->type, j->keys[i]->value, j->keys[i]->bytes);
-    for (i = 0; i < j->in.n_tensors; i++) out_announce(&out, &j->tensors[i]);
-    header = gguf_header_bytes(&out);
-    *total = header + out.data_n;
-    if (out.failed) header = 0;
-    gguf_free(&out);
-    return header;
+/* The files of the plan that is made. whole: as one file. */
+static int plan_files(job *j, int whole) {
+    out_model *m = &j->model;
+    m->in = &j->in;
+    m->keys = j->keys;
+    m->n_keys = j->n_keys;
+    m->tensors = j->tensors;
+    m->alignment = j->alignment;
+    m->max_size = whole ? 0 : j->max_size;
+    m->max_tensors = whole ? 0 : j->max_tensors;
+    m->keep_split = !whole && j->keep_split;
+    return out_plan(m);
 }
 
 /* ---- output ----------------------------------------------------------------------------------- */
 
 /* Of the plan that is made. */
-static void set_outcome(job *j, size_t at, const char *name, uint64_t total) {
+static void set_outcome(job *j, size_t at, const char *name) {
     outcome *o = &j->outcomes[at];
     double bits = 0, values = 0, error = 0;
     size_t i;
@@ -203,7 +206,7 @@ static void set_outcome(job *j, size_t at, const char *name, uint64_t total) {
         if (j->errors[i] > 0) error += j->errors[i] * n;
     }
     o->name = name;
-    o->bytes = total;
+    o->bytes = j->model.bytes;
     o->bits = values > 0 ? bits / values : 0;
     o->error = !j->error ? -1 : values > 0 ? error / values : 0;
 }
@@ -230,7 +233,7 @@ static void print_plan(const job *j) {
     char from[32], to[32];
     const double total = (double)j->outcomes[0].bytes;
     size_t i;
-    if (j->json) printf("{\"bytes\": %.0f, \"tensors\": [", total);
+    if (j->json) printf("{\"bytes\": %.0f, \"files\": %d, \"tensors\": [", total, j->model.n_files);
     for (i = 0; i < j->in.n_tensors; i++) {
         const file_tensor *a = &j->in.tensors[i], *b = &j->tensors[i];
         if (j->json) {
@@ -251,6 +254,7 @@ static void print_plan(const job *j) {
     }
     if (j->json) printf("\n]");
     else printf("%s of %s: %.2f bits per value\n", cli_bytes_text(total, to), cli_bytes_text((double)j->in.data_bytes, from), j->outcomes[0].bits);
+    if (!j->json && out_is_split(&j->model)) printf("in %d files\n", j->model.n_files);
     if (j->n_others) print_outcomes(j);
     if (j->json) printf("}\n");
 }
@@ -302,31 +306,26 @@ static int check_adapter(const job *j, const char *path) {
     return result == INFER_OK;
 }
 
-static int write_model(job *j, converting *c, const char *path) {
-    out_progress p = {0};
-    out_file o;
-    size_t i;
-    int status = CLI_FAILED;
-    c->progress = &p;
-    if (out_open(&o, j->command, path)) {
-        o.out.alignment = j->alignment;
-        out_keys(&o, j->keys, j->n_keys);
-        for (i = 0; i < j->in.n_tensors; i++) out_announce(&o.out, &j->tensors[i]);
-        gguf_begin(&o.out);
-        c->out = &o.out;
-        cli_progress_begin(&p.bar, "quantising");
-        status = CLI_DONE;
-        for (i = 0; i < j->in.n_tensors && status == CLI_DONE; i++) {
-            if (changes(j, i) || (j->checked && !has_blocks(j->tensors[i].type))) { /* the latter: values that are no numbers are found on the way */
-                status = convert_one(j, c, i);
-                gguf_pad(&o.out);
-            } else status = out_copy(&o, &j->in, &j->in.tensors[i], &p);
-        }
-        cli_progress_end(&p.bar);
-        if (status == CLI_DONE && (!out_close(&o) || (j->checked && !(file_base(&j->in) ? check_adapter(j, o.part) : check_model(j, o.part))) || !out_rename(&o))) status = CLI_FAILED;
-    }
-    out_free(&o, status == CLI_DONE);
-    return status;
+static int write_tensor(void *user, gguf_out *out, size_t i, out_progress *p) {
+    job *j = user;
+    /* Of the latter values that are no numbers are found on the way. */
+    if (!changes(j, i) && !(j->checked && !has_blocks(j->tensors[i].type))) return out_copy(out, &j->in, &j->in.tensors[i], p);
+    j->converting.out = out;
+    j->converting.progress = p;
+    return convert_one(j, &j->converting, i);
+}
+
+static int check_written(void *user, const char *path) {
+    const job *j = user;
+    return file_base(&j->in) ? check_adapter(j, path) : check_model(j, path);
+}
+
+static int write_model(job *j, const char *path) {
+    j->model.doing = "quantising";
+    j->model.data = write_tensor;
+    j->model.check = j->checked ? check_written : NULL;
+    j->model.user = j;
+    return out_write(&j->model, path);
 }
 
 static int measure_all(job *j, converting *c, const char *name) {
@@ -344,15 +343,13 @@ static int measure_all(job *j, converting *c, const char *name) {
 /* --compare: the plans of other types, measured one after the other. The first outcome is the TYPE's, whose plan is made last. */
 static int compare(job *j, converting *c) {
     const recipe *own = j->recipe;
-    uint64_t total;
     size_t i;
     int status = CLI_DONE;
     for (i = 0; i < j->n_others && status == CLI_DONE; i++) {
         j->recipe = j->others[i];
-        if (!plan(j)) return CLI_FAILED;
-        if (header_bytes(j, &total) == 0) return cli_fail(j->command, "out of memory");
+        if (!plan(j) || !plan_files(j, 1)) return CLI_FAILED;
         status = measure_all(j, c, recipe_name(j->recipe));
-        if (status == CLI_DONE) set_outcome(j, i + 1, recipe_name(j->recipe), total);
+        if (status == CLI_DONE) set_outcome(j, i + 1, recipe_name(j->recipe));
     }
     j->recipe = own;
     return status;
@@ -378,28 +375,24 @@ static void tell_unknown(const job *j) {
 }
 
 static int run_job(job *j, const char *path) {
-    converting c;
-    uint64_t total, header;
+    converting *c = &j->converting;
     int status = CLI_DONE;
-    memset(&c, 0, sizeof c);
-    c.in = &j->in;
-    c.threads = j->threads;
+    c->in = &j->in;
+    c->threads = j->threads;
     j->alignment = file_alignment(j->command, j->in.path, j->in.keys, j->in.n_keys);
     if (j->alignment == 0 || !make_keys(j)) return CLI_FAILED;
-    status = compare(j, &c);
+    status = compare(j, c);
     if (status != CLI_DONE) return status;
-    if (!plan(j)) return CLI_FAILED;
-    header = header_bytes(j, &total);
-    if (header == 0) return cli_fail(j->command, "out of memory");
-    c.progress = NULL;
-    if (j->target) status = plan_target(j, &c, header, (uint64_t)j->target);
-    header_bytes(j, &total);
+    if (!plan(j) || !plan_files(j, 1)) return CLI_FAILED;
+    c->progress = NULL;
+    if (j->target) status = plan_target(j, c, j->model.header_bytes, (uint64_t)j->target);
+    if (status == CLI_DONE && !plan_files(j, 0)) status = CLI_FAILED;
     if (status == CLI_DONE) tell_unknown(j);
-    if (status == CLI_DONE && j->dry) status = j->error ? measure_all(j, &c, "measuring") : CLI_DONE;
-    else if (status == CLI_DONE) status = write_model(j, &c, path);
+    if (status == CLI_DONE && j->dry) status = j->error ? measure_all(j, c, "measuring") : CLI_DONE;
+    else if (status == CLI_DONE) status = write_model(j, path);
     if (status != CLI_DONE) return status;
     if (j->n_fitted) fprintf(stderr, "%.0f tensors have rows that are no multiple of the type's blocks: they got another type\n", (double)j->n_fitted);
-    set_outcome(j, 0, j->target ? "--target-size" : j->recipe ? recipe_name(j->recipe) : "as they are", total);
+    set_outcome(j, 0, j->target ? "--target-size" : j->recipe ? recipe_name(j->recipe) : "as they are");
     if (j->dry || j->error) print_plan(j);
     return CLI_DONE;
 }
@@ -432,6 +425,7 @@ static int check_adapter_options(const job *j) {
     infer_type_info t;
     int i;
     if (file_base(&j->in) == NULL) return j->base == NULL || cli_usage_error(j->command, "--base is for folders with an adapter (adapter_config.json)") == CLI_DONE;
+    if (j->max_size || j->max_tensors) return cli_usage_error(j->command, "an adapter is one file: it is not split") == CLI_DONE;
     if (j->matrix || j->target || j->output || j->embedding) return cli_usage_error(j->command, "an adapter has no importance, no size to aim at and no types by kinds of matrices") == CLI_DONE;
     if (j->recipe && strstr(TYPES, recipe_name(j->recipe)) == NULL) return cli_usage_error(j->command, "an adapter can be %s", TYPES) == CLI_DONE;
     for (i = 0; i < j->types.n; i++)
@@ -446,10 +440,14 @@ static int run_command(job *j, const char *in, const char *path, const cli_commo
     int status = CLI_DONE;
     j->json = common->json;
     if (!j->threads) j->threads = platform_cores();
+    if (path && !cli_check_output(j->command, path, &j->matrix, 1)) return CLI_USAGE;
     if (!check_types(j) || (j->compared && !parse_others(j))) return CLI_USAGE;
     if (j->compared) j->error = 1;
     if (!file_open_with(&j->in, j->command, in, j->pre, j->base)) return CLI_FAILED;
     if (!check_adapter_options(j)) return CLI_USAGE;
+    if (j->in.folder) j->checked = 1;
+    if (j->keep_split && (j->max_size || j->max_tensors)) return cli_usage_error(j->command, "--keep-split says already where to split");
+    if (j->keep_split && file_find_key(&j->in, "split.count") == NULL) return cli_usage_error(j->command, "--keep-split: %s is not split", in);
     cli_catch_interrupts();
     if (path && !j->dry && file_is_part(&j->in, path)) return cli_usage_error(j->command, "OUT is a file of the input: give another name");
     if (common->report) status = report_open(&r, j->command, common->report, files, 3);
@@ -463,6 +461,7 @@ static int run_command(job *j, const char *in, const char *path, const cli_commo
 
 static void free_job(job *j) {
     importance_close(&j->importance);
+    out_model_free(&j->model);
     file_close(&j->in);
     free((void *)j->keys);
     free(j->tensors);
@@ -478,6 +477,8 @@ static void free_job(job *j) {
     {"--embedding-type|--token-embedding-type", OPT_STRING, &j.embedding, "TYPE", "the type of token_embd.weight", 0, 0}, \
     {"--keep", OPT_LIST, &j.keep, "PATTERN", "tensors that stay as they are", 0, 0}, \
     {"--target-size", OPT_INT, &j.target, "SIZE", "choose types so that the file is no larger and the error small", 1, INT64_MAX}, \
+    {"--split-max-size", OPT_INT, &j.max_size, "SIZE", "write OUT-00001-of-0000N.gguf and so on, each of so many bytes at most: 500M, 2G", 1, INT64_MAX}, \
+    {"--split-max-tensors", OPT_INT, &j.max_tensors, "N", "the same, with so many tensors each at most", 1, INT32_MAX}, \
     {"--dry-run", OPT_FLAG, &j.dry, NULL, "write nothing; show types and sizes", 0, 0}, \
     {"--errors", OPT_FLAG, &j.error, NULL, "show the error of each tensor: squared differences over squared values", 0, 0}, \
     {"-t,--threads", OPT_INT, &threads, "N", "threads (default: one per core)", 1, 256}
@@ -490,6 +491,7 @@ int cmd_quantize(int argc, char **argv) {
     const cli_option options[] = {
         {"--type|--tensor-type", OPT_LIST, &j.types, "PATTERN=TYPE", "the type of tensors whose name has this part (* stands for anything)", 0, 0},
         {"--compare", OPT_STRING, &j.compared, "TYPE,TYPE,..", "with --dry-run: also the sizes and errors of these types", 0, 0},
+        {"--keep-split", OPT_FLAG, &j.keep_split, NULL, "of a split model: write it split in the same places", 0, 0},
         {"--requantize|--allow-requantize", OPT_FLAG, &j.again, NULL, "also of a file that is quantised already", 0, 0},
         COMMON_OPTIONS,
     };

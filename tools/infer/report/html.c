@@ -23,15 +23,12 @@ static void put_plain(report *r, const char *s) { cli_text_put(r->command, &r->b
 
 int report_open(report *r, const char *command, const char *path, const char *const *inputs, size_t n_inputs) {
     out_file probe;
-    size_t i;
     int ok;
     memset(r, 0, sizeof *r);
     r->command = command;
     r->html = cli_ends_with(path, ".html");
     if ((!r->html && !cli_ends_with(path, ".svg")) || strcmp(path, ".html") == 0 || strcmp(path, ".svg") == 0) return cli_usage_error(command, "--report: a name ends in .html or .svg, got '%s'", path);
-    for (i = 0; i < n_inputs; i++)
-        if (inputs[i] && (strcmp(inputs[i], path) == 0 || platform_same_file(inputs[i], path)))
-            return cli_usage_error(command, "--report: %s is another file of this command", path);
+    if (!cli_check_output(command, path, inputs, n_inputs)) return CLI_USAGE;
     ok = out_open(&probe, command, path); /* nothing lies there during the work: not every command is told of Ctrl-C */
     out_free(&probe, 0);
     r->path = path;
