@@ -1,15 +1,15 @@
 """compact.py: C code in fewer lines that still reads well; amalgamate.py writes the implementation part of infer.h so (rule 10).
 
-Only white space between tokens changes, which compact() checks. Comments, strings, character constants and preprocessor
-lines stay as they are, but for the bodies of macros of several lines, which are code. No line is joined to a comment
-before it. The rules, each for what fits its width below:
+Only white space changes, and the line breaks of comments, which compact() checks. Strings, character constants and
+preprocessor lines stay as they are; bodies of macros of several lines are code. No code comes to stand behind a comment.
+The rules, each for what fits its width below:
+  comments    A paragraph takes fewer lines where src/ broke it for want of room. Its */ does not stand alone.
   statements  A statement takes as few lines as it can, broken where src/ breaks it or behind a comma.
   bodies      What an if, else or loop without braces governs stands behind it.
-  runs        Declarations without values, members of one struct that are set, calls of one function, names of an enum
-              and short rows of a table stand side by side.
+  runs        Declarations, members of one struct that are set, calls of one function, names of an enum, short rows of a
+              table and pairs of short statements stand side by side.
   blocks      A block or function of few simple statements is a line, and so is a case with its break.
   blanks      No empty line before a comment at the left margin, nor between functions of a line each.
-  comments    The end of a comment does not stand alone.
 """
 import re
 
@@ -213,19 +213,12 @@ def filled(group, width):
 
 
 def statement(group, most):
-    if len(group) > 1 and all(l.open() for l in group[:-1]) and not complete_early(group):
+    if len(group) > 1 and all(l.open() for l in group[:-1]):
         best = filled(group, most)
-        if best and len(best) < len(group):
-            for width in range(SRC, most, 5):  # the narrowest that needs no more lines
-                narrow = filled(group, width)
-                if narrow and len(narrow) == len(best):
-                    return narrow
-            return best
+        if best and len(best) < len(group):  # the narrowest that needs no more lines
+            narrow = (filled(group, width) for width in range(SRC, most, 5))
+            return next((n for n in narrow if n and len(n) == len(best)), best)
     return group
-
-
-def complete_early(group):
-    return any(l.indent <= group[0].indent for l in group[1:])
 
 
 def statements(lines, most):
@@ -363,7 +356,7 @@ def words(line):
 
 def paragraph(lines, width):
     """Lines of one paragraph of a comment, filled."""
-    hang = re.match(r"(?:/?\*) *", lines[-1].text).group()
+    hang = re.match(r"/?\* *", lines[1].text if len(lines) > 1 and lines[1].text != "*/" else "* ").group()
     result = [lines[0].text]
     for line in lines[1:]:
         for word in words(line):
@@ -383,7 +376,8 @@ def comments(lines):
         if group[0].kind == "fixed" and group[0].code[:1] == COMMENT and not group[0].text.endswith("*/"):
             while n < len(lines) and lines[n].kind == "fixed" and not group[-1].text.endswith("*/"):
                 word = words(lines[n])[0]
-                if lines[n].text != "*/" and not (lines[n].text.startswith("* ") and word and len(group[-1]) + 1 + len(word) > SRC):
+                wrapped = lines[n].text.startswith("* ") and len(group[-1]) + 1 + len(word) > SRC and not re.match(r"[A-Z]\w*:$", word)
+                if lines[n].text != "*/" and not wrapped:
                     break
                 group.append(lines[n])
                 n += 1
