@@ -65,7 +65,7 @@ static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32
     int32_t sy = rows + FLOAT_PAD, i, j;
     int prepared;
     size_t size = (size_t)n_x * (size_t)sy;
-    float *x = ops_floats((size_t)n_x * (size_t)(cols + FLOAT_PAD)), *y = ops_floats(size), *z = ops_floats(size);
+    float *x = ops_floats((size_t)n_x * (size_t)(cols + FLOAT_PAD)), *y = ops_floats(size), *z = ops_floats(size), *bias = ops_floats((size_t)rows);
     float *decoded = (float *)malloc((size_t)rows * (size_t)cols * sizeof *decoded), *guard = y + rows;
     infer__buf buf;
     infer__tensor t = ops_tensor(&buf, x, n_x, cols, cols + FLOAT_PAD);
@@ -82,7 +82,7 @@ static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32
     }
     for (j = 0; j < n_x; j++)
         for (i = 0; i < FLOAT_PAD; i++) guard[j * sy + i] = 7.0f;
-    infer__float_tile(c, &w, first, rows, columns, sx, n_x, n_x, y, sy, 0);
+    infer__float_tile(c, &w, first, rows, columns, sx, n_x, n_x, NULL, y, sy, 0);
     for (j = 0; j < n_x; j++)
         for (i = 0; i < FLOAT_PAD; i++) CHECK(guard[j * sy + i] == 7.0f);
     q->decode(data + (uint64_t)first * w.row_bytes, decoded, (int64_t)rows * cols);
@@ -100,16 +100,20 @@ static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32
         infer__tensor one = ops_tensor(&buf, x, 1, cols, cols + FLOAT_PAD);
         one.offset += (uint64_t)j * (uint64_t)one.stride * sizeof *x;
         if (prepared) infer__float_prepare(c, &one);
-        infer__float_tile(c, &w, first, rows, prepared ? columns : columns + j * sx, sx, 1, 1, z, sy, 0);
+        infer__float_tile(c, &w, first, rows, prepared ? columns : columns + j * sx, sx, 1, 1, NULL, z, sy, 0);
         CHECK(memcmp(y + j * sy, z, (size_t)rows * sizeof *y) == 0);
     }
     if (prepared) infer__float_prepare(c, &t);
-    infer__float_tile(c, &w, first + rows - 1, 1, columns, sx, n_x, n_x, z, sy, 0); /* a row alone */
+    infer__float_tile(c, &w, first + rows - 1, 1, columns, sx, n_x, n_x, NULL, z, sy, 0); /* a row alone */
     for (j = 0; j < n_x; j++) CHECK(infer__f32_bits(z[j * sy]) == infer__f32_bits(y[j * sy + rows - 1]));
+    infer__float_tile(c, &w, first, rows, columns, sx, n_x, n_x, bias, z, sy, 0);
+    for (j = 0; j < n_x; j++)
+        for (i = 0; i < rows; i++) CHECK(infer__f32_bits(z[j * sy + i]) == infer__f32_bits(y[j * sy + i] + bias[i]));
     free(data - 1);
     free(x);
     free(y);
     free(z);
+    free(bias);
     free(decoded);
     check_detail = "";
 }

@@ -124,6 +124,50 @@ def tools(o):
     check(r.choices[0].message.content.startswith(STORY[:20]) and not r.choices[0].message.tool_calls, "no tools", r)
 
 
+# Marks by which templates teach how to call.
+FORMS = {"hermes": "<tool_call>", "bare": "<|python_tag|>", "brackets": "[TOOL_CALLS]", "functools": "functools[", "list": "<|tool_call|>", "tool_calls": "<tool_calls>[", "TOOLCALL": "<TOOLCALL>",
+         "function_call": "<|function_call|>", "role": "function call<|role_sep|>", "function": "<function=f><parameter=p>", "seed": "<seed:tool_call>", "arg_key": "<tool_call><arg_key>",
+         "hy": "<tool_call{}>:opensource", "param": "<param name=", "invoke": "<minimax:tool_call>", "harmony": "<|channel|><|message|>", "numbered": "<|tool_calls_section_begin|>",
+         "turn": "<|tool_call:begin|>", "fenced": "<\uff5ctool\u2581sep\uff5c>\n```json", "sep": "<\uff5ctool\u2581sep\uff5c>"}
+BY_NAME_ONLY = ("harmony", "numbered", "turn", "fenced", "sep")
+SAY = {"type": "function", "function": {"name": "say", "parameters": {"type": "object", "properties": {
+    "word": {"type": "string", "enum": ["it's \"x\"", "y<z"]}, "loud": {"type": "boolean"}, "times": {"type": "integer"}}, "required": ["word", "loud"]}}}
+
+
+def forced(folder):
+    """A call is forced, and a form of the reply kept, in each way to write calls, also after reasoning that a template always opens."""
+    def right(call):
+        a = json.loads(call["function"]["arguments"])
+        return a == {} if call["function"]["name"] == "time" else set(a) | {"times"} == {"word", "loud", "times"} and a["word"] in ("it's \"x\"", "y<z") and isinstance(a["loud"], bool) and isinstance(a.get("times", 0), int)
+    schema = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["age"], "additionalProperties": False}
+    for form, marks in FORMS.items():
+        path = os.path.join(folder, "template")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("{{ bos_token }}{% if tools %}" + marks + "{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}" + ("" if form in ("harmony", "turn") else "<think>\n"))
+        s = Server(PLAIN, "--template", path)
+        check(s.get("/props")[1]["format"].split("/")[0] == form, "the format of " + marks, s.get("/props"))
+        for name in "say", "time":
+            status, r = s.post("/v1/chat/completions", messages=ONCE, tools=[SAY, TIME], tool_choice={"type": "function", "function": {"name": name}}, max_tokens=700, temperature=0.7, seed=1)
+            message = r["choices"][0]["message"] if status == 200 else {}
+            calls = message.get("tool_calls") or []
+            check(len(calls) == 1 and calls[0]["function"]["name"] == name and right(calls[0]) and not message.get("content") and not message.get("reasoning_content") and
+                  r["choices"][0]["finish_reason"] == "tool_calls", "%s: a call of %s" % (form, name), r)
+        status, r = s.post("/v1/chat/completions", messages=ONCE, tools=[SAY, TIME], tool_choice="required", parallel_tool_calls=False, max_tokens=700, temperature=0.7, seed=2)
+        if form in BY_NAME_ONLY:
+            check(status == 400 and "that it names" in r["error"]["message"], "%s: one of several tools is refused" % form, r)
+        else:
+            calls = status == 200 and r["choices"][0]["message"].get("tool_calls") or []
+            check(len(calls) == 1 and right(calls[0]), "%s: a call of any tool" % form, r)
+        status, r = s.post("/v1/chat/completions", messages=ONCE, max_tokens=100, response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+        message = r["choices"][0]["message"] if status == 200 else {}
+        check(1 <= json.loads(message.get("content") or '{"age": 0}')["age"] <= 9 and not message.get("reasoning_content"), "%s: JSON by a schema" % form, r)
+        if form == "function":
+            strict = {"type": "function", "function": dict(SAY["function"], strict=True, parameters={"type": "object", "properties": {"n": {"type": "array", "items": {"type": "integer"}}}})}
+            status, r = s.post("/v1/chat/completions", messages=ONCE, tools=[strict], tool_choice="required")
+            check(status == 400 and "strict" in r["error"]["message"], "a schema that cannot be kept", r)
+        check(s.stop() == 0, "the server ends", s.log)
+
+
 def refusals(openai, o, s):
     for what, body, code in (("unknown parameters", {"extra_body": {"nonsense": 1}}, "unsupported_parameter"), ("functions", {"extra_body": {"functions": []}}, "unsupported_parameter"),
                              ("a wrong type", {"max_tokens": "many"}, "invalid_type"), ("a value out of range", {"n": 1000}, "invalid_type"),
@@ -390,6 +434,7 @@ def main():
         agent(s)
         check(s.stop() == 0, "the server ends", s.log)
         ranks(folder)
+        forced(folder)
     end()
 
 

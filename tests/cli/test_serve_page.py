@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Tests of the chat page of `infer serve` in headless Chromium, by selenium: python3 tests/cli/test_serve_page.py build/infer [WORD...]
 
-The server is scripted_server.py, whose policy for the page is the one that the program sends. INFER_TEST_PAGE=URL names another server,
-which test_conversation then talks to. The same harness as test_cli.py.
+The server is scripted_server.py, whose policy for the page is the one that the program sends; the last section has the program itself,
+where it was built with GNU libmicrohttpd. The same harness as test_cli.py.
 """
 import json
 import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -85,10 +86,11 @@ class Page:
         if ready:
             self.wait("document.getElementById('name').textContent || document.getElementById('model').value", 'the name of the model')
 
-    def fresh(self, **settings):
-        """A new page of a browser that has kept nothing. settings are attributes of the scripted server."""
+    def fresh(self, url=None, **settings):
+        """A new page of a browser that has kept nothing. settings are attributes of the scripted server; url is that of another."""
         self.size(1200)
         self.server.reset()
+        self.url = url or self.server.url
         for name, value in settings.items():
             setattr(self.server, name, value)
         self.driver.get(self.url)
@@ -135,16 +137,6 @@ def page(**settings):
     return started[0]
 
 
-def real_or_scripted():
-    p = page()
-    p.url = os.environ.get('INFER_TEST_PAGE', p.server.url)
-    if p.url != p.server.url:
-        p.open()
-        p.js('localStorage.clear(); sessionStorage.clear()')
-        p.open()
-    return p
-
-
 # ---- the file --------------------------------------------------------------------------------------------------------
 
 def test_embedded():
@@ -173,9 +165,8 @@ def test_embedded():
 
 # ---- a conversation --------------------------------------------------------------------------------------------------
 
-def test_conversation():
-    """Two turns; the second carries the first; both are there after a reload. Also with a real server."""
-    p = real_or_scripted()
+def conversation(p):
+    """Two turns, both of them there after a reload. The replies."""
     p.say('Hello there')
     p.say('And again')
     replies = p.texts('article.assistant .md')
@@ -183,16 +174,22 @@ def test_conversation():
     check('tokens/s' in p.texts('article.assistant .foot')[1], p.texts('article.assistant .foot'))
     check(re.match(r'[\d,]+ of [\d,]+ tokens of context', p.texts('#used')[0]), p.texts('#used'))
     check(0 < p.js("return document.getElementById('meter').value") < 1, 'context used')
-    if p.url == p.server.url:
-        check(replies == ['Reply 1 to: Hello there', 'Reply 2 to: And again'], '%s' % replies)
-        body = p.server.bodies[1]
-        check([(m['role'], m['content']) for m in body['messages']] == [('user', 'Hello there'), ('assistant', replies[0]), ('user', 'And again')], '%s' % body)
-        check(body['model'] == 'small' and body['stream'] and body['stream_options'] == {'include_usage': True}, '%s' % body)
-        check(sorted(body) == ['messages', 'model', 'stream', 'stream_options'], 'nothing that was not set: %s' % sorted(body))
     p.open()
     check(p.texts('article.assistant .md') == replies and 'tokens/s' in p.texts('article.assistant .foot')[1], 'after the reload: %s' % p.texts('article'))
     check(p.texts('#list .open') == ['Hello there'] and 'Hello there' in p.driver.title, 'the list')
     check(not p.wrong(), p.wrong())
+    return replies
+
+
+def test_conversation():
+    """The second turn carries the first; nothing is asked for that was not set."""
+    p = page()
+    replies = conversation(p)
+    check(replies == ['Reply 1 to: Hello there', 'Reply 2 to: And again'], '%s' % replies)
+    body = p.server.bodies[1]
+    check([(m['role'], m['content']) for m in body['messages']] == [('user', 'Hello there'), ('assistant', replies[0]), ('user', 'And again')], '%s' % body)
+    check(body['model'] == 'small' and body['stream'] and body['stream_options'] == {'include_usage': True}, '%s' % body)
+    check(sorted(body) == ['messages', 'model', 'stream', 'stream_options'], 'nothing that was not set: %s' % sorted(body))
 
 
 def test_stop():
@@ -212,7 +209,7 @@ def test_stop():
     p.say('slow', wait=False)
     p.wait("document.querySelectorAll('article.assistant .md').length === 3 && document.querySelectorAll('article.assistant .md')[2].textContent.includes('word9')")
     p.open()
-    check('word9' in p.texts('article.assistant .md')[2], 'a part is kept: %s' % p.texts('article')[-1:])
+    check('word9' in p.texts('article.assistant .md')[2] and 'stopped' in p.texts('article.assistant .foot')[2] and not p.all('.trouble'), 'a part is kept: %s' % p.texts('article')[-1:])
     check(not p.wrong(), p.wrong())
 
 
@@ -675,6 +672,98 @@ def test_damaged():
     p.say('fits')
     check(len(p.kept()) == 2, 'kept when there is room')
     check(not p.wrong(), p.wrong())
+
+
+# ---- the program itself ----------------------------------------------------------------------------------------------
+
+def real(*options, key=None):
+    """The page of `infer serve` with these options, and the process."""
+    import serve_process
+    why = missing() or serve_process.missing()
+    if why:
+        raise cli.Skipped(why)
+    server = serve_process.Server(*options, *(['--api-key', key] if key else []))
+    page().fresh(server.url + '/', **({'key': key} if key else {}))
+    return started[0], server
+
+
+def real_model(name, context=2048):
+    """A model with a chat template, which says that it was trained on so many positions."""
+    import gguf_file
+    import serve_process
+    path = serve_process.model(temp(''), name)
+    meaning = b'llama.context_length' + struct.pack('<I', gguf_file.U32)
+    data = read(path)
+    check(data.count(meaning) == 1, 'the length of the context')
+    at = data.index(meaning) + len(meaning)
+    write(name, data[:at] + struct.pack('<I', context) + data[at + 4:])
+    return path
+
+
+def test_real_conversation():
+    """What it says is what a client gets; the tokens of a message are counted, and those of the context."""
+    p, server = real(real_model('real.gguf'), '--temp', '0', '--max-tokens', '60')
+    conversation(p)
+    messages = [{key: m[key] for key in ('role', 'content')} for m in p.kept()[0]['messages']]
+    for n in 1, 3:
+        want = server.post('/v1/chat/completions', messages=messages[:n])[1]
+        check(want['choices'][0]['message']['content'] == messages[n]['content'], '%s: %s' % (messages, want))
+    used = want['usage']['total_tokens']
+    check(p.texts('#used')[0].startswith('%d of 2,048 tokens' % used), '%d: %s' % (used, p.texts('#used')))
+    p.one('#text').send_keys('four words are these')
+    tokens = len(server.post('/tokenize', content='four words are these')[1]['tokens'])
+    p.wait("document.getElementById('used').textContent.includes('message: %d')" % tokens, 'the tokens of the message')
+    check(server.stop() == 0, server.log)
+
+
+def test_real_stop():
+    """Stop, and a reload in the middle: the request is cancelled and its place is free."""
+    p, server = real(real_model('real.gguf', 1 << 20), '--ctx', '500000', '--ignore-eos')
+    for cancelled, stop in (1, lambda: p.click('#send')), (2, p.open):
+        p.say('Once upon a time', wait=False)
+        p.wait("document.querySelectorAll('article.assistant .md').length === %d && document.querySelector('article:last-child .md').textContent.length > 99" % cancelled)
+        running = server.get('/slots')[1]
+        check(len(running) == 1 and running[0]['state'] == 'running' and running[0]['model'] == 'real', '%s' % running)
+        stop()
+        p.idle()
+        end = time.time() + SECONDS
+        while server.get('/slots')[1] and time.time() < end:
+            time.sleep(0.03)
+        check(server.get('/slots')[1] == [] and server.metric('requests_cancelled_total') == cancelled, 'it goes on')
+        check(len(p.texts('article.assistant .md')[-1]) > 99 and 'stopped' in p.texts('article.assistant .foot')[-1] and not p.all('.trouble'), 'what came is there: %s' % p.texts('.foot, .trouble'))
+    check(server.metric('queue_running') == 0 and server.stop() == 0, server.log)
+    p.say('nobody')
+    check(p.texts('.trouble span') == ['The server does not answer.'] and not p.wrong(), '%s' % p.wrong())
+
+
+def test_real_key_models():
+    """A key is asked for; of several models, each loaded when it is chosen; what a model is."""
+    import serve_process
+    folder = temp('models')
+    os.makedirs(folder, exist_ok=True)
+    for name in ('chat & talk.gguf', 'other.gguf'):
+        os.replace(real_model(name), os.path.join(folder, name))
+    shutil.copy(serve_process.PLAIN, os.path.join(folder, 'plain.gguf'))
+    p, server = real('--models', folder, '--max-tokens', '20', key='se<cr>et')
+    p.wait("document.getElementById('ask').open")
+    p.keys('wrong\ue007')
+    p.wait("document.getElementById('ask').open && document.getElementById('ask-why').textContent.includes('refused')", 'asked again')
+    p.keys('se<cr>et\ue007')
+    p.wait("document.querySelectorAll('#model option').length === 3")
+    check(p.texts('#model option') == ['chat & talk', 'other', 'plain'], p.texts('#model option'))
+    choose = "const m = document.getElementById('model'); m.selectedIndex = arguments[0]; m.dispatchEvent(new Event('change'))" # the list may be drawn anew
+    for option in 0, 1:
+        p.js(choose, option)
+        p.say('hello')
+    check(len(p.texts('article.assistant .md')) == 2 and all(p.texts('article.assistant .md')) and not p.all('.trouble'), p.texts('article'))
+    passes = server.send('GET', '/metrics', headers={'Authorization': 'Bearer se<cr>et'})[2]
+    check(all(re.search(r'(?m)^infer_queue_passes_total{model="%s"} [1-9]' % name, passes) for name in ('chat & talk', 'other')), passes)
+    p.click('#new')
+    p.js(choose, 2)
+    p.wait("document.getElementById('hello').textContent.includes('plain has no chat template')")
+    p.say('hello')
+    check('the model has no chat template' in p.texts('.trouble span')[0] and not p.wrong(), p.texts('.trouble'))
+    check(server.stop() == 0, server.log)
 
 
 def all_tests():

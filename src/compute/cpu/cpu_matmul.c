@@ -29,7 +29,8 @@ typedef struct infer__matmul_job {
 } infer__matmul_job;
 
 /* Rows r .. r+n-1 of weight j by floats. */
-static void infer__matmul_floats(const infer__matmul_job *job, int32_t j, int32_t r, int32_t n, int worker) {
+static void infer__matmul_floats(const infer__matmul_job *job, int32_t j, int32_t r, int32_t n, const float *bias,
+                                 int worker) {
     const infer__matmul_args *a = job->a;
     const infer__weight *w = a->w[j];
     const void *x = infer__row(&a->x, 0);
@@ -38,8 +39,8 @@ static void infer__matmul_floats(const infer__matmul_job *job, int32_t j, int32_
         x = job->c->cpu->float_x;
         x_bytes = infer__float_row_bytes(job->c->floats, w->cols);
     }
-    infer__float_tile(job->c, w, r, n, x, x_bytes, a->x.rows, a->x.rows, infer__row(&a->y[j], 0) + r, a->y[j].stride,
-                      worker);
+    infer__float_tile(job->c, w, r, n, x, x_bytes, a->x.rows, a->x.rows, bias, infer__row(&a->y[j], 0) + r,
+                      a->y[j].stride, worker);
 }
 
 static void infer__matmul_decoded(const infer__matmul_job *job, int32_t j, int32_t r, int32_t n, int worker) {
@@ -67,9 +68,9 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     if (part->path == INFER__BY_INT8)
         infer__int8_task(job->c, &part->int8, r, n, task == infer__pool_first(job->c->pool, job->n_tasks, worker),
                          a->x.rows, &a->y[j], add, worker);
-    else if (part->path == INFER__BY_FLOATS) infer__matmul_floats(job, j, r, n, worker);
+    else if (part->path == INFER__BY_FLOATS) infer__matmul_floats(job, j, r, n, add, worker);
     else infer__matmul_decoded(job, j, r, n, worker);
-    if (add && part->path != INFER__BY_INT8)
+    if (add && part->path == INFER__BY_DECODING)
         for (i = 0; i < a->x.rows; i++) job->c->kernels->axpy(infer__row(&a->y[j], i) + r, add, 1.0f, n);
     if (!INFER__HAS_ADAPTERS || !a->low) return;
     infer__low_finish(job->low, share, worker);

@@ -366,7 +366,7 @@ static void infer__moe_float_task(void *arg, int task, int worker) {
         for (i = job->start[e]; i < job->start[e + 1]; i += panel) {
             panel = INFER__MIN(job->start[e + 1] - i, job->panel);
             infer__float_tile(job->c, a->w, e * a->rows + r, n, job->c->cpu->float_x + i * job->x_bytes, job->x_bytes,
-                              panel, job->start[e + 1] - job->start[e], y, n, worker);
+                              panel, job->start[e + 1] - job->start[e], NULL, y, n, worker);
             for (j = 0; j < panel; j++) infer__moe_put(job, job->order[i + j], r, n, y + (int64_t)j * n);
         }
 }

@@ -131,6 +131,15 @@ INFER__INLINE float infer__sum_scalar(infer__v16_scalar v) {
 #endif
 INFER__INLINE infer__v16_scalar infer__zero_scalar(void) { return infer__splat_scalar(0.0f); }
 
+/* to = from + more, n floats; to may be from. For a bias, while sums are in the first cache. */
+INFER__INLINE void infer__plus(float *to, const float *from, const float *more, int32_t n) {
+    const infer__v16_scalar one = infer__splat_scalar(1.0f);
+    int32_t i = 0;
+    for (; i + INFER__LANES <= n; i += INFER__LANES)
+        infer__store_scalar(to + i, infer__fma_scalar(infer__load_scalar(from + i), one, infer__load_scalar(more + i)));
+    for (; i < n; i++) to[i] = from[i] + more[i];
+}
+
 #if defined(INFER__SIMD_AVX2)
 typedef struct infer__v16_avx2 { __m256 a, b; } infer__v16_avx2;
 INFER__ON_avx2 INFER__INLINE infer__v16_avx2 infer__load_avx2(const float *p) {

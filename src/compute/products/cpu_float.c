@@ -191,6 +191,15 @@ static void infer__float_stream(const infer__float_product *p) {
     }
 }
 
+/* Add the bias of rows r .. r+n-1 to columns first .. first+n_x-1 of the product. */
+static void infer__float_add_bias(const infer__float_product *p, int32_t r, int32_t n, int32_t first, int32_t n_x) {
+    int32_t j;
+    for (j = first; p->bias && j < first + n_x; j++) {
+        float *y = p->y + j * p->sy + r;
+        infer__plus(y, y, p->bias + r, n);
+    }
+}
+
 /* ---- many columns: decoded rows ---------------------------------------------------------------------------------- */
 
 /* Rows r .. r+n-1 (at most INFER__FLOAT_TILE, decoded from step s on, n_steps of them) times columns first ..
@@ -227,6 +236,7 @@ static void infer__float_tile_cut(const infer__float_product *p, int32_t r, int3
                 infer__float_results(p->f, lanes, c, INFER__MIN(n - i, INFER__FLOAT_ROWS),
                                      p->y + (first + j) * p->sy + r + i, p->sy);
         }
+        if (last) infer__float_add_bias(p, r, n, first + j, c);
     }
 }
 
@@ -256,11 +266,12 @@ static void infer__float_tiles(const infer__float_product *p) {
     }
 }
 
-/* Rows r .. r+n-1 of w times n_x columns: y[j * sy + i] = row r + i times column j. x: the columns, sx bytes apart:
- * rows of float32, or n_x of the n_all columns that infer__float_put
- * made: whole groups of 16 before them. */
+/* Rows r .. r+n-1 of w times n_x columns: y[j * sy + i] = row r + i times column j, plus bias[i] (NULL: none). x: the
+ * columns, sx bytes apart: rows of float32, or n_x of the n_all columns that infer__float_put made: whole groups of 16
+ * before them. */
 static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32_t r, int32_t n, const void *x,
-                              int64_t sx, int32_t n_x, int32_t n_all, float *y, int64_t sy, int worker) {
+                              int64_t sx, int32_t n_x, int32_t n_all, const float *bias, float *y, int64_t sy,
+                              int worker) {
     infer__float_product p;
     p.f = c->floats;
     p.kind = infer__float_kind(w->type);
@@ -276,11 +287,16 @@ static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32
     p.cols = w->cols;
     p.y = y;
     p.sy = sy;
+    p.bias = bias;
     p.tile = (uint8_t *)infer__cpu_scratch(c, worker);
     p.stride = infer__float_stride(w->cols);
     p.lanes = (float *)(void *)(p.tile + INFER__FLOAT_TILE * p.stride);
     INFER__ASSERT(infer__float_scratch_len(p.f, w->cols) <= c->cpu->scratch_len);
+    if (!infer__float_tiled_for(c, p.kind) && !(infer__float_few(p.f, n_x) && p.f->raw[p.kind][1])) {
+        infer__float_tiles(&p);
+        return;
+    }
     if (infer__float_tiled_for(c, p.kind)) p.f->tiled->multiply[p.kind](&p);
-    else if (infer__float_few(p.f, n_x) && p.f->raw[p.kind][1]) infer__float_stream(&p);
-    else infer__float_tiles(&p);
+    else infer__float_stream(&p);
+    infer__float_add_bias(&p, 0, n, 0, n_x);
 }

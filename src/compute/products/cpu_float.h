@@ -48,6 +48,7 @@ typedef struct infer__float_product {
     int32_t after; /* rows that come after these */
     float *y;
     int64_t sy;
+    const float *bias; /* of these rows, or NULL */
     uint8_t *tile; /* the worker's scratch: decoded rows, */
     int32_t stride; /* so many bytes apart */
     float *lanes;

@@ -306,13 +306,6 @@ INFER__INLINE void infer__int8_copy(float *to, const float *from, int32_t n) {
     if (n > 0) memcpy(to, from, (size_t)n * sizeof *to);
 }
 
-/* The same plus a bias. */
-INFER__INLINE void infer__int8_copy_plus(float *INFER__RESTRICT to, const float *INFER__RESTRICT from,
-                                         const float *INFER__RESTRICT bias, int32_t n) {
-    int32_t i;
-    for (i = 0; i < n; i++) to[i] = from[i] + bias[i];
-}
-
 /* Prefetch a whole group of rows that was not prefetched during earlier work. */
 static void infer__int8_cold(const infer__int8_weight *w, int64_t r) {
     int32_t j;
@@ -343,7 +336,7 @@ static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, i
                 float *to = infer__row(y, b.first + j) + r;
                 const float *from = s->y + (int64_t)j * INFER__INT8_ROWS;
                 if (j + INFER__INT8_AHEAD < b.n_x) infer__int8_ask_y(y, b.first + j + INFER__INT8_AHEAD, r, b.n);
-                if (bias) infer__int8_copy_plus(to, from, bias, b.n);
+                if (bias) infer__plus(to, from, bias, b.n);
                 else infer__int8_copy(to, from, b.n);
             }
         }

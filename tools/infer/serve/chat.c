@@ -153,81 +153,14 @@ int chat_response_format(job *j, const infer_json *format, const char *where) {
 
 /* ---- tools ---------------------------------------------------------------------------------- */
 
-/* How the formats whose calls are JSON begin one, and what they call its arguments. */
-static const struct {
-    const char *format, *begin, *arguments;
-    int list;
-} FORCED[] = {
-    {"hermes", "<tool_call>\n", "arguments", 0},
-    {"bare", "", "parameters", 0},
-    {"list", "<|tool_call|>", "arguments", 1},
-    {"tool_calls", "<tool_calls>", "arguments", 1},
-    {"TOOLCALL", "<TOOLCALL>", "arguments", 1},
-    {"brackets", "[TOOL_CALLS]", "arguments", 1},
-    {"functools", "functools", "arguments", 1},
-    {"function_call", "<|function_call|>", "arguments", 0},
-};
-
-/* The name of a tool in OpenAI's form. */
-static const char *tool_name(const infer_json *tool) { return infer_json_string(infer_json_get(infer_json_get(tool, "function"), "name"), NULL); }
+const char *chat_tool_name(const infer_json *tool) { return infer_json_string(infer_json_get(infer_json_get(tool, "function"), "name"), NULL); }
 
 static int check_tool(const infer_json *tool, size_t i, failure *f) {
     if (!json_is(infer_json_get(tool, "type"), "function"))
         return fail(f, 400, "unsupported_tool", "tools", "tools[%lu]: only the type 'function' is supported", (unsigned long)i);
-    if (tool_name(tool) == NULL || tool_name(tool)[0] == 0)
+    if (chat_tool_name(tool) == NULL || chat_tool_name(tool)[0] == 0)
         return fail(f, 400, "invalid_type", "tools", "tools[%lu]: function.name must be a text", (unsigned long)i);
     return 1;
-}
-
-/* The arguments' schema: those that it names and no others, unless it says that there may be. */
-static void write_parameters(cli_text *t, const infer_json *schema) {
-    size_t i;
-    out(t, "{");
-    if (infer_json_get(schema, "type") == NULL) out(t, "\"type\":\"object\",");
-    if (infer_json_get(schema, "properties") == NULL) out(t, "\"properties\":{},");
-    if (infer_json_get(schema, "additionalProperties") == NULL) out(t, "\"additionalProperties\":false,");
-    for (i = 0; i < infer_json_count(schema); i++) out(t, "%j:%v,", infer_json_name(schema, i, NULL), infer_json_at(schema, i));
-    if (t->n) t->s[t->n - 1] = '}';
-}
-
-/* The reply has to be a call of one of the tools, or of the one that has this name: the marks stand there already, and what follows
- * is JSON by a schema. */
-static int force(job *j, const infer_json *tools, const char *name) {
-    failure *f = &j->call->failure;
-    const size_t n_format = strcspn(j->model->format, "/");
-    infer_json *schema = NULL;
-    infer_error err;
-    cli_text t;
-    size_t i, k, found = 0;
-    int ok;
-    for (k = 0; k < sizeof FORCED / sizeof FORCED[0]; k++) {
-        if (strlen(FORCED[k].format) == n_format && memcmp(FORCED[k].format, j->model->format, n_format) == 0) break;
-    }
-    if (k == sizeof FORCED / sizeof FORCED[0])
-        return fail(f, 400, "unsupported_value", "tool_choice",
-                    "unsupported parameter: 'tool_choice' cannot force a call in the format of this model's template (%.40s), only auto and none",
-                    j->model->format);
-    if (j->begun.n) return fail(f, 400, NULL, "tool_choice", "'tool_choice' cannot force a call in a reply that the last message has begun");
-    memset(&t, 0, sizeof t);
-    if (FORCED[k].list) out(&t, "{\"type\":\"array\",\"minItems\":1,\"maxItems\":%d,\"items\":", (long long)(j->one_call ? 1 : 16));
-    out(&t, "{\"anyOf\":[");
-    for (i = 0; i < infer_json_count(tools); i++) {
-        const infer_json *tool = infer_json_at(tools, i), *parameters = infer_json_get(infer_json_get(tool, "function"), "parameters");
-        if (name && strcmp(name, tool_name(tool)) != 0) continue;
-        out(&t, "%s{\"type\":\"object\",\"properties\":{\"name\":{\"const\":%j},%j:", found++ ? "," : "", tool_name(tool), FORCED[k].arguments);
-        write_parameters(&t, parameters);
-        out(&t, "},\"required\":[\"name\",%j],\"additionalProperties\":false}", FORCED[k].arguments);
-    }
-    out(&t, FORCED[k].list ? "]}}" : "]}");
-    if (found == 0) ok = fail(f, 400, NULL, "tool_choice", "'tool_choice' names '%.80s', which is not among the tools", name ? name : "");
-    else if (t.failed || infer_json_parse(&schema, t.s, t.n, NULL, &err) != INFER_OK) ok = fail(f, 503, NULL, NULL, "out of memory");
-    else ok = schema_grammar(j, schema, "tool_choice");
-    infer_json_free(schema);
-    out_end(&t);
-    if (ok) out(&j->begun, "%s", FORCED[k].begin);
-    j->forced = ok;
-    if (ok && j->begun.n) j->chat.begun = j->begun.s;
-    return ok;
 }
 
 int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice) {
@@ -253,7 +186,7 @@ int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice) {
     j->chat.tools_json = j->tools.s;
     j->tool_calls = 1;
     j->one_call = j->asked.has_parallel && !j->asked.parallel;
-    if (name || (choice && strcmp(choice, "required") == 0)) return force(j, tools, name);
+    if (name || (choice && strcmp(choice, "required") == 0)) return chat_force(j, tools, name);
     if (j->formed) return fail(f, 400, NULL, "response_format", "'response_format' and 'tools' exclude each other, unless 'tool_choice' is none");
     return 1;
 }
@@ -289,7 +222,7 @@ static int note(void *user, const infer_chat_delta *d) {
     return 0;
 }
 
-/* A reply in a given form must not begin in the middle of reasoning. */
+/* Whether the reply begins in the middle of reasoning. */
 static int opens_reasoning(job *j, int *opens) {
     infer_chat_parser_params p;
     infer_chat_parser *parser = NULL;
@@ -323,12 +256,42 @@ static int opens_reasoning(job *j, int *opens) {
     return 1;
 }
 
+/* What ends the reasoning that a template has opened, by its name in the format. */
+static const struct {
+    const char *name, *end;
+} ENDS[] = {
+    {"think", "\\n</think>\\n\\n"},
+    {"brackets", "[/THINK]"},
+    {"seed", "</seed:think>"},
+    {"minimax", "\\n</mm:think>\\n\\n"},
+    {"hy", "</think:opensource>"},
+    {"steps", "\\n[BEGIN FINAL RESPONSE]\\n"},
+    {"thinking", "\\n</thinking>\\n\\n"},
+};
+
+/* The prompt ends with this text. It comes after the template's text, where it gives marks, which it would not as the reply's beginning. */
+static int append(job *j, const char *text) {
+    j->ended.n = 0;
+    out(&j->ended, "%s{{- '%s' }}", j->model->template_text, text);
+    j->chat.template_text = j->ended.s;
+    return !j->ended.failed || fail(&j->call->failure, 503, NULL, NULL, "out of memory");
+}
+
+/* A reply in a given form must not begin in the middle of reasoning: it is switched off, or ended at once, as templates with a switch do. */
 int chat_check(job *j) {
+    const char *names = strchr(j->model->format, '/');
     int opens = 0;
-    if ((!j->formed && !j->forced) || strchr(j->model->format, '/') == NULL) return 1;
+    size_t i;
+    if (j->formed && strcmp(j->model->format, "harmony") == 0) return append(j, "<|channel|>final<|message|>");
+    if ((!j->formed && !j->forced) || names == NULL) return 1;
     if (j->chat.thinking == 1) return fail(&j->call->failure, 400, NULL, "response_format", "a reply of a given form has no place for reasoning");
     j->chat.thinking = -1;
     if (!opens_reasoning(j, &opens)) return 0;
+    for (i = 0; opens && i < sizeof ENDS / sizeof *ENDS; i++) {
+        const char *at = strstr(names + 1, ENDS[i].name);
+        if (at == NULL || (at[-1] != '/' && at[-1] != '+') || strchr("+", at[strlen(ENDS[i].name)]) == NULL) continue;
+        if (!append(j, ENDS[i].end) || !opens_reasoning(j, &opens)) return 0;
+    }
     if (!opens) return 1;
     return fail(&j->call->failure, 400, "unsupported_parameter", j->forced ? "tool_choice" : "response_format",
                 "unsupported parameter: replies of this model begin with reasoning, and its template cannot switch that off");

@@ -1,8 +1,8 @@
 // page_embed.h: made by tools/embed_page.py from tools/infer/serve/page/; not to be edited
 
 #define PAGE_POLICY \
-    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'sha256-1SgJY9kMvrZOgdVfk8Lbm0RyNxibdvhs4OogVTKZjyk='; script-src 'sha256-vnoczL/5bAKgpL5govuKC8Rp+jOL6mB7Sf6XH27V+5M='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-#define PAGE_BYTES 68721
+    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'sha256-1SgJY9kMvrZOgdVfk8Lbm0RyNxibdvhs4OogVTKZjyk='; script-src 'sha256-7Wt4jlNClHiJ201GUje8Rhb4RZVbqqFcVIOpWIyaqZ8='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+#define PAGE_BYTES 68845
 
 // one after the other they are the page
 static const char *const page_pieces[] = {
@@ -925,7 +925,7 @@ static const char *const page_pieces[] = {
     "    }\n"
     "    if (!ended) throw new Error('The connection ended before the reply did.');\n"
     "  } catch (e) {\n"
-    "    if (e.name === 'AbortError') m.finish = 'stopped';\n"
+    "    if (stop.signal.aborted) m.finish = 'stopped';\n"
     "    else m.error = e.message;\n"
     "  }\n"
     "  stop.abort();\n"
@@ -1351,7 +1351,12 @@ static const char *const page_pieces[] = {
     "    if (document.body.classList.contains('drawer')) drawer(false);\n"
     "    else if (busy) busy.stop.abort();\n"
     "  });\n"
-    "  addEventListener('pagehide', () => { if (busy) save(busy.c); });\n"
+    "  addEventListener('pagehide', () => { // the reply ends with the page, and what came is kept\n"
+    "    if (!busy) return;\n"
+    "    busy.m.finish = 'stopped';\n"
+    "    busy.stop.abort();\n"
+    "    save(busy.c);\n"
+    "  });\n"
     "  addEventListener('storage', (e) => { // another tab wrote\n"
     "    const id = e.key\077.startsWith('infer.c.') \077 e.key.slice(8) : null;\n"
     "    if (!id || busy\077.c.id === id) return;\n"

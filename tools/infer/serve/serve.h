@@ -7,6 +7,8 @@
  *   request.c    a JSON body to values, by a table of parameters for each interface
  *   models.c     models, with their queues and contexts
  *   generate.c   requests of a queue that answer one HTTP request, and what they produce
+ *   chat.c       a conversation, the form of its reply, and whether the template agrees
+ *   forced.c     a tool_choice that forces a call
  *   reply.c      stop reasons, log probabilities and other parts of replies that interfaces share
  *   chat_completions.c, completions.c, responses.c, messages.c, embeddings.c, text.c, status.c
  *                the interfaces
@@ -261,7 +263,7 @@ typedef struct job {
     int stream, usage, k; /* usage: at the end of the stream; k: logprobs, -1 = none */
     infer_request_params params;
     infer_chat_params chat;
-    cli_text messages, tools, variables, begun; /* of chat */
+    cli_text messages, tools, variables, begun, ended; /* of chat; ended: a template that ends the reasoning */
     infer_token *tokens;
     const char **stops;
     infer_token *stop_ids;
@@ -314,8 +316,15 @@ int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice);
 /* {"type": "json_schema", ...}; `where`: the parameter's name. And the grammar of the request, if any. */
 int chat_response_format(job *j, const infer_json *format, const char *where);
 int chat_grammar(job *j, const infer_grammar_params *p, const char *where);
+const char *chat_tool_name(const infer_json *tool);
 /* Last: what has been set agrees with the template. */
 int chat_check(job *j);
+
+/* ---- forced.c ------------------------------------------------------------------------------- */
+
+enum { MAX_TOOLS = 256 };
+/* The reply is a call of the tool of this name; NULL = of one of the tools. */
+int chat_force(job *j, const infer_json *tools, const char *name);
 
 /* ---- reply.c -------------------------------------------------------------------------------- */
 

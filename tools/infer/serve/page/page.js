@@ -133,7 +133,12 @@ function listen() {
     if (document.body.classList.contains('drawer')) drawer(false);
     else if (busy) busy.stop.abort();
   });
-  addEventListener('pagehide', () => { if (busy) save(busy.c); });
+  addEventListener('pagehide', () => { // the reply ends with the page, and what came is kept
+    if (!busy) return;
+    busy.m.finish = 'stopped';
+    busy.stop.abort();
+    save(busy.c);
+  });
   addEventListener('storage', (e) => { // another tab wrote
     const id = e.key?.startsWith('infer.c.') ? e.key.slice(8) : null;
     if (!id || busy?.c.id === id) return;

@@ -148,7 +148,7 @@ async function reply(c, parent) {
     }
     if (!ended) throw new Error('The connection ended before the reply did.');
   } catch (e) {
-    if (e.name === 'AbortError') m.finish = 'stopped';
+    if (stop.signal.aborted) m.finish = 'stopped';
     else m.error = e.message;
   }
   stop.abort();
