@@ -12,18 +12,16 @@ import argparse, json, random, selectors, socket, statistics, sys, time, urllib.
 
 
 class Client:
-    """One connection; `text` is the raw reply so far."""
+    """A connection for each request, for not every server keeps them; `text` is the raw reply so far."""
 
     def __init__(self, url):
-        at = urllib.parse.urlsplit(url)
-        self.name = at.netloc
-        self.socket = socket.create_connection((at.hostname, at.port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.at = urllib.parse.urlsplit(url)
 
     def send(self, which, prompt, new):
         body = json.dumps(dict(prompt=prompt, max_tokens=new, temperature=0, ignore_eos=True, stream=True, stream_options={"include_usage": True})).encode()
         self.which, self.text, self.first, self.start = which, bytearray(), None, time.perf_counter()
-        self.socket.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (self.name.encode(), len(body)) + body)
+        self.socket = socket.create_connection((self.at.hostname, self.at.port))
+        self.socket.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (self.at.netloc.encode(), len(body)) + body)
 
     def receive(self):
         """Whether the reply is complete."""
@@ -59,18 +57,18 @@ def run(url, n_clients, prompts, new, requests, seconds):
         nonlocal sent
         if time.perf_counter() - start < seconds if seconds else sent < requests:
             c.send(sent % len(prompts), prompts[sent % len(prompts)], new)
+            wait.register(c.socket, selectors.EVENT_READ, c)
             sent += 1
     for c in clients:
-        wait.register(c.socket, selectors.EVENT_READ, c)
         ask(c)
     while len(done) < sent:
         for key, _ in wait.select():
             if key.data.receive():
                 done.append((key.data.which, key.data.text, key.data.first))
+                wait.unregister(key.fileobj)
+                key.fileobj.close()
                 ask(key.data)
     took = time.perf_counter() - start
-    for c in clients:
-        c.socket.close()
     return [(which, *read(text), first) for which, text, first in done], took # read when the clock has stopped
 
 
