@@ -17,14 +17,19 @@ The rules, all of them:
      An empty line is left out where another one precedes it, or the end of a long comment, a banner, or an #if.
   8. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
   9. For gcc the implementation begins with a #line that changes nothing: see UNINDENTED.
+ 10. tools/compact.py joins lines of the implementation, up to 160 columns: some tools count lines in 16 bits, so infer.h
+     must have fewer than MAX_LINES. With --line it does not. src/api.h stays as it is, and so does the data.
 """
 import argparse, hashlib, os, re, sys
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+from compact import compact  # noqa: E402
 SPINE, API = "src/infer_all.c", "src/api.h"
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 SYSTEM = re.compile(r'^\s*#\s*include\s+<([^>]+)>')
 DATA, LAST = "/* ---- data: last in infer.h ---- */", "src/base/epilogue.h"
+MAX_LINES = 65535
 COLUMNS = 4000 # of a line of data (C99 promises 4095)
 OPENING = re.compile(r' \*/$|/\* -{4,} .* -{4,} \*/$|\s*#\s*(?:if|else|elif|endif)') # behind which no empty line is needed: rule 7
 OPENS, CLOSES = re.compile(r'^\s*#\s*if'), re.compile(r'^\s*#\s*endif')
@@ -134,8 +139,10 @@ class Amalgam:
         self.stack.pop()
 
     def data_last(self):
+        self.out.append(DATA)
         for path, data in self.last:
             self.out += ["/*** begin %s: data ***/" % path, *packed(data), "/*** end %s: data ***/" % path]
+        self.out.append(DATA)
 
     def include(self, path, number, name):
         target = os.path.normpath(os.path.join(os.path.dirname(path), name)).replace(os.sep, "/")
@@ -168,7 +175,10 @@ def build(line_directives=False):
     a.emit(API)
     header = a.take()
     a.emit(SPINE)
-    implementation = a.take()
+    code, data, code_behind = a.take().split(DATA + "\n")
+    if not line_directives:
+        code, code_behind = compact(code), compact(code_behind)
+    implementation = code + data + code_behind
     for path in unreached(a.done):
         fail("%s is not reached from %s" % (path, SPINE), "Add a line for it there, or delete it")
     version = re.search(r"#define INFER_VERSION 0x([0-9a-fA-F]{2})([0-9a-fA-F]{2})([0-9a-fA-F]{2})\b", a.done[API])
@@ -216,6 +226,8 @@ def main():
     def unindented(before):
         return "" if args.line else UNINDENTED % (before.count("\n") + 3)  # the line behind that of #line
     whole = header + ONCE % (unindented(header + ONCE[:ONCE.index("%s")]), implementation) + licence
+    if not args.line and whole.count("\n") >= MAX_LINES:
+        fail("infer.h has %d lines" % whole.count("\n"), "Tools that count lines in 16 bits need fewer than %d: write less" % MAX_LINES)
     if args.check:
         if not os.path.exists(args.o) or read(os.path.relpath(args.o, ROOT)) != whole:
             fail("infer.h is not what src/ and kernels_embed.h give", "Run `make amalgamate` and commit infer.h")

@@ -125,6 +125,7 @@ def python_with(package):
 def sources(t):
     t.step("kernels_embed.h", [PY, "tools/embed_kernels.py", "--check"])
     t.step("infer.h", [PY, "amalgamate.py", "--check"])
+    t.step("joined lines", [PY, "tests/test_compact.py"])
     t.step("page_embed.h", [PY, "tools/embed_page.py", "--check"])
     t.step("style", [PY, "tools/check_style.py"])
     t.step("style self-test", [PY, "tools/check_style.py", "--self-test"])
