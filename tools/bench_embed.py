@@ -6,7 +6,7 @@ Runtime (PyPI: onnxruntime, onnx, numpy) on a BERT of the same shape and random 
 
 Models come from `infer synth`. The programs run in turn; a table of medians follows: texts a second and ratio infer / peer. ONNX Runtime
 computes F32, and its own dynamic int8 quantisation where infer has Q8_0. All take batches of 512 tokens."""
-import argparse, os, statistics, subprocess, sys, tempfile, time
+import argparse, json, os, statistics, subprocess, sys, tempfile, time
 
 sys.dont_write_bytecode = True
 import bench_peers as B
@@ -132,7 +132,6 @@ def onnx_main(path, threads, rounds, length, texts):
 # ---- the table -----------------------------------------------------------------------------------------------------------------------
 
 def infer_once(options, model, length, texts):
-    import json
     out, _, _ = B.run([options.infer, "bench", model, "--json", "-t", str(options.threads), "-r", str(options.inner), "--embed", str(length),
                        "--texts", str(texts)])
     return json.loads(out)["prompts"][0]["texts_per_s"]
@@ -186,8 +185,8 @@ def main(argv):
                     if graph:
                         got["onnx"].append(part(options, "onnx", graph, options.threads, options.inner, length, texts))
                 own = statistics.median(got["infer"])
-                cells = ["%s, %.2f" % (B.figure(statistics.median(x)), own / statistics.median(x)) if x else ", " for x in (got["llama"], got["onnx"])]
-                print("| %s | %s | %d | %s | %s |" % (shape, kind, length, B.figure(own), " | ".join(cells).replace(", ", " | ")), flush=True)
+                cells = ["%s | %.2f" % (B.figure(statistics.median(x)), own / statistics.median(x)) if x else " | " for x in (got["llama"], got["onnx"])]
+                print("| %s | %s | %d | %s | %s |" % (shape, kind, length, B.figure(own), " | ".join(cells)), flush=True)
             for name in os.listdir(folder):
                 os.remove(os.path.join(folder, name))
     os.rmdir(folder)
