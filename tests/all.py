@@ -590,14 +590,23 @@ def amx_twin(t):
         t.step("arithmetic with tiles in C", [exe])
 
 
+def fuzz_sources(path):
+    """The program's files, for the target that reads as it does; not its main, nor the server, which is fuzzed over HTTP."""
+    if not path.endswith("fuzz_folder.c"):
+        return []
+    files = glob.glob("tools/infer/*.c") + glob.glob("tools/infer/*/*.c") + glob.glob("tools/infer/*/*/*.c")
+    return sorted(f for f in files if f != "tools/infer/main.c" and not f.startswith("tools/infer/serve/"))
+
+
 def fuzz_build(t, path, exe):
     """libFuzzer where clang has it, else our own driver (random changes to the seeds)."""
     flags = ["-g1", "-O1", "-DINFER_QUIET", "-DINFER_ASSERT(x)=((x)?(void)0:abort())", "-I.", "-Itests", "-fno-sanitize-recover=all",
              "-DINFER_NO_SIMD"] # a model of a few rows: vector code would take most of the compiler's time
-    if CLANG and subprocess.run([CLANG, "-fsanitize=fuzzer,address,undefined"] + flags + [path, "-o", exe] + LIBS,
+    sources = [path] + fuzz_sources(path)
+    if CLANG and subprocess.run([CLANG, "-fsanitize=fuzzer,address,undefined"] + flags + sources + ["-o", exe] + LIBS,
                                 capture_output=True).returncode == 0:
         return "libFuzzer"
-    ok = t.step("compile " + path, [CC, "-fsanitize=address,undefined"] + flags + [path, "tests/fuzz/driver.c", "-o", exe] + LIBS)
+    ok = t.step("compile " + path, [CC, "-fsanitize=address,undefined"] + flags + sources + ["tests/fuzz/driver.c", "-o", exe] + LIBS)
     return "own driver" if ok else None
 
 

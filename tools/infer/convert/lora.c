@@ -114,7 +114,8 @@ static int fits(const char *pattern, const char *module) {
     for (;;) {
         if (is_pattern(pattern, s)) return 1;
         s = strchr(s, '.');
-        if (s++ == NULL) return 0;
+        if (s == NULL) return 0;
+        s++;
     }
 }
 
