@@ -279,8 +279,14 @@ typedef struct cli_text {
     size_t n, cap;
     int failed;
 } cli_text;
+int cli_text_room(const char *command, cli_text *t, size_t n); /* for n bytes more and the zero; 0 = failed */
 void cli_text_put(const char *command, cli_text *t, const char *s, size_t n);
 void cli_text_json(const char *command, cli_text *t, const char *s, size_t n); /* as a JSON string, with its quotes */
+
+/* Rows of a command's options: the template of chats. */
+#define CLI_TEMPLATE_OPTIONS(o) \
+    {"--template|--chat-template-file", OPT_STRING, &(o).template_path, "FILE|TEXT", "use this Jinja template instead of the model's own", 0, 0}, \
+    {"--chatml", OPT_FLAG, &(o).chatml, NULL, "use ChatML if the file has no template", 0, 0}
 
 /* ---- texts.c -------------------------------------------------------------------------------- */
 

@@ -9,11 +9,12 @@ static void put(cli_text *t, const char *s, size_t n) { cli_text_put("serve", t,
 
 static void out_value(cli_text *t, const infer_json *v) {
     size_t n;
-    char *text = NULL;
-    if (infer_json_write(v, -1, NULL, 0, &n) == INFER_OK) text = cli_alloc("serve", n + 1, 1);
-    if (text && infer_json_write(v, -1, text, n + 1, &n) == INFER_OK) put(t, text, n);
+    infer_result r;
+    if (!cli_text_room("serve", t, 0)) return;
+    r = infer_json_write(v, -1, t->s + t->n, t->cap - t->n, &n);
+    if (r == INFER_OK && n >= t->cap - t->n && cli_text_room("serve", t, n)) r = infer_json_write(v, -1, t->s + t->n, t->cap - t->n, &n);
+    if (r == INFER_OK && !t->failed) t->n += n;
     else t->failed = 1;
-    free(text);
 }
 
 static void out_number(cli_text *t, double x) {
@@ -25,6 +26,7 @@ static void out_number(cli_text *t, double x) {
 /* One directive's value. */
 static void out_one(cli_text *t, char directive, va_list *list) {
     char text[24];
+    const cli_text *other;
     const char *s;
     size_t n;
     switch (directive) {
@@ -39,8 +41,15 @@ static void out_one(cli_text *t, char directive, va_list *list) {
     case 'S':
         s = va_arg(*list, const char *);
         n = va_arg(*list, size_t);
-        if (directive == 'J') cli_text_json("serve", t, s ? s : "", n);
+        if (directive == 'J') cli_text_json("serve", t, s, n);
         else put(t, s, n);
+        return;
+    case 't':
+    case 'T':
+        other = va_arg(*list, const cli_text *);
+        t->failed |= other->failed;
+        if (directive == 'T') cli_text_json("serve", t, other->s, other->n);
+        else put(t, other->s, other->n);
         return;
     case 'd': put(t, text, (size_t)snprintf(text, sizeof text, "%lld", va_arg(*list, long long))); return;
     case 'g': out_number(t, va_arg(*list, double)); return;

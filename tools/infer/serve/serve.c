@@ -65,8 +65,7 @@ int cmd_serve(int argc, char **argv) {
         {"--timeout", OPT_INT, &o.timeout, "S", "seconds that a client may take to send a request, or stop reading (default: 60)", 1, 86400},
         {"--seconds", OPT_INT, &o.seconds, "S", "maximum time of a reply (default: no limit)", 0, 86400},
         {"--grace", OPT_INT, &o.grace, "S", "seconds for running replies to end when the server is stopped (default: 10)", 0, 86400},
-        {"--template|--chat-template-file", OPT_STRING, &o.template_path, "FILE|TEXT", "use this Jinja template instead of the model's own", 0, 0},
-        {"--chatml", OPT_FLAG, &o.chatml, NULL, "use ChatML if the file has no template", 0, 0},
+        CLI_TEMPLATE_OPTIONS(o),
         {"--lookup", OPT_FLAG, &o.lookup, NULL, "speculate from earlier text: the same output, faster", 0, 0},
         {"--log-prompts", OPT_FLAG, &o.log_prompts, NULL, "log requests with their texts to stderr (-v: without)", 0, 0},
     };

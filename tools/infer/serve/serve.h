@@ -30,7 +30,8 @@
 /* ---- out.c ---------------------------------------------------------------------------------- */
 
 /* Appends a format: %j a zero-terminated text as a JSON string (NULL: null), %J the same of (const char *, size_t), %s text as it is,
- * %S the same of (const char *, size_t), %d (long long), %g (double; not finite: null), %b (int) true or false, %v (infer_json *), %% */
+ * %S the same of (const char *, size_t), %t a cli_text as it is, %T as a JSON string: when it has failed, so has t; %d (long long),
+ * %g (double; not finite: null), %b (int) true or false, %v (infer_json *), %% */
 void out(cli_text *t, const char *format, ...);
 void out_clear(cli_text *t); /* empty, keeping its memory */
 void out_end(cli_text *t);
