@@ -41,6 +41,14 @@ def missing():
     return p.stderr.strip() if "libmicrohttpd" in p.stderr else None
 
 
+def need_server():
+    """Ends the suite when there is no server to test."""
+    why = missing()
+    if why:
+        skip("infer serve", why)
+        end()
+
+
 def end():
     print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % results)
     sys.exit(results["failed"] > 0)

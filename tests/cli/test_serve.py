@@ -14,7 +14,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 import gguf_file
-from serve_process import PLAIN, Server, check, end, events, missing, model, skip
+from serve_process import PLAIN, Server, check, end, events, model, need_server, skip
 
 ONCE = [{"role": "user", "content": "Once upon a time"}]
 STORY = ", there was a little girl named"
@@ -406,10 +406,7 @@ def agent(s):
 
 
 def main():
-    why = missing()
-    if why:
-        skip("infer serve", why)
-        end()
+    need_server()
     with tempfile.TemporaryDirectory() as folder:
         s = Server(model(folder))
         try:

@@ -21,7 +21,7 @@ import time
 
 sys.dont_write_bytecode = True
 import serve_process
-from serve_process import PLAIN, Server, check, end, events, missing, model, skip
+from serve_process import PLAIN, Server, check, end, events, model, need_server, skip
 
 PROGRAM = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
 ONCE = [{"role": "user", "content": "Once upon a time"}]
@@ -454,10 +454,7 @@ def the_end(path):
 
 
 def main():
-    why = missing()
-    if why:
-        skip("infer serve", why)
-        end()
+    need_server()
     with tempfile.TemporaryDirectory() as folder:
         path = model(folder)
         if os.environ.get("ONLY"): # while working on one

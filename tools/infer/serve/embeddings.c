@@ -41,21 +41,13 @@ static int look(void *user, float done) {
     return !call_alive(t->call);
 }
 
+static const char WHAT[] = "a text, a list of texts, a list of tokens or a list of such lists";
+
 static int take_ids(texts *t, size_t i, const infer_json *list, const char *param) {
-    const size_t n = infer_json_count(list);
-    infer_token *ids = cli_alloc("serve", n + 1, sizeof *ids);
-    size_t k;
-    if (ids == NULL) return no_memory(t);
+    infer_token *ids;
+    const int ok = json_tokens(list, t->model->info.vocab, &ids, &t->n_ids[i], param, WHAT, &t->call->failure);
     t->ids[i] = ids;
-    t->n_ids[i] = n;
-    for (k = 0; k < n; k++) {
-        const int64_t id = infer_json_int(infer_json_at(list, k));
-        if (infer_json_kind(infer_json_at(list, k)) != INFER_JSON_INT || id < 0 || id >= t->model->info.vocab)
-            return fail(&t->call->failure, 400, "invalid_type", param,
-                        "'%s' must be a text, a list of texts, a list of tokens or a list of such lists", param);
-        ids[k] = (infer_token)id;
-    }
-    return n > 0 || fail(&t->call->failure, 400, NULL, param, "'%s' has an empty list", param);
+    return ok && (t->n_ids[i] > 0 || fail(&t->call->failure, 400, NULL, param, "'%s' has an empty list", param));
 }
 
 /* A text; or an object that has one, as some clients send documents. */
@@ -82,8 +74,7 @@ static int take(texts *t, const infer_json *given, const char *param) {
     for (i = 0; i < n; i++) {
         const infer_json *one = list ? infer_json_at(given, i) : given;
         if (tokens ? !take_ids(t, i, one, param) : (t->texts[i] = text_of(one, &t->lengths[i])) == NULL)
-            return fail(&t->call->failure, 400, "invalid_type", param,
-                        "'%s' must be a text, a list of texts, a list of tokens or a list of such lists", param);
+            return fail(&t->call->failure, 400, "invalid_type", param, "'%s' must be %s", param, WHAT);
         if (!tokens && t->lengths[i] == 0) return fail(&t->call->failure, 400, NULL, param, "'%s' has an empty text", param);
     }
     return 1;
@@ -120,7 +111,7 @@ static void texts_params(texts *t) {
 /* ---- vectors -------------------------------------------------------------------------------- */
 
 static const parameter EMBEDDINGS[] = {
-    {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL},
+    SERVE_PARAM_MODEL,
     {"input", PARAM_ANY, PARAM_AT(input), 0, 0, NULL},
     {"encoding_format", PARAM_TEXT, PARAM_AT(format), 0, 0, NULL},
     {"dimensions", PARAM_INT, PARAM_AT(dimensions), 1, 1e6, NULL},
@@ -223,7 +214,7 @@ void route_embeddings(call *c) {
 /* ---- scores --------------------------------------------------------------------------------- */
 
 static const parameter RERANK[] = {
-    {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL},
+    SERVE_PARAM_MODEL,
     {"query", PARAM_TEXT, PARAM_AT(query), 0, 0, NULL},
     {"documents", PARAM_LIST, PARAM_AT(documents), 0, 0, NULL},
     {"top_n", PARAM_INT, PARAM_AT(top_n), 1, 1e9, NULL},

@@ -93,8 +93,7 @@ static void write_value(cli_text *t, const infer_json *schema) {
         memset(&text, 0, sizeof text);
         if (s) out(&text, "%S", s, n_text);
         else out(&text, "%v", v);
-        out(t, "%s%J", i ? " | " : " (", text.s ? text.s : "", text.n);
-        t->failed |= text.failed;
+        out(t, "%s%T", i ? " | " : " (", &text);
         out_end(&text);
     }
     if (n) out(t, ")");

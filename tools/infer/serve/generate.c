@@ -89,42 +89,19 @@ static void done(void *user, infer_request *request) {
 
 /* ---- the connection's thread ---------------------------------------------------------------- */
 
-/* Rows {"token", ...} of a token and of the likeliest ones. */
-static void write_token(const job *j, cli_text *t, infer_token token, double logprob) {
-    char text[256];
-    size_t n = 0, i;
-    if (infer_token_text(j->model->model, token, text, sizeof text, &n) != INFER_OK) n = 0;
-    if (n > sizeof text) n = sizeof text;
-    out(t, "{\"token\":%J,\"logprob\":%g,\"bytes\":[", text, n, logprob);
-    for (i = 0; i < n; i++) out(t, i ? ",%d" : "%d", (long long)(unsigned char)text[i]);
-    out(t, "]");
-}
-
-/* The older form of completions has lists of its own: the writer makes them of these rows. */
-static void note_token(job *j, choice *c, const event *e, const infer_top *top) {
-    const size_t n = e->n / sizeof *top;
-    size_t i;
-    cli_text *t = &c->logprobs;
-    if (t->n) out(t, ",");
-    for (i = 0; i < n && top[i].token != e->number; i++) {}
-    write_token(j, t, e->number, (double)(i < n ? top[i].logprob : e->logprob)); /* one figure for one token */
-    out(t, ",\"top_logprobs\":[");
-    for (i = 0; i < n && (int)i < j->k; i++) {
-        if (i) out(t, ",");
-        write_token(j, t, top[i].token, (double)top[i].logprob);
-        out(t, "}");
-    }
-    out(t, "]}");
+static void handle_token(job *j, choice *c, const event *e, const char *data) {
+    infer_top top[32];
+    const int n = (int)(e->n < sizeof top ? e->n / sizeof *top : sizeof top / sizeof *top);
+    int i;
+    memcpy(top, data, (size_t)n * sizeof *top);
+    for (i = 0; i < n && top[i].token != e->number; i++) {} /* one figure for one token */
+    j->writer->token(j, c, e->number, (double)(i < n ? top[i].logprob : e->logprob), top, n < j->k ? n : j->k);
 }
 
 static void handle(job *j, const event *e, const char *data) {
     choice *c = &j->choices[e->choice];
-    infer_top top[32];
     switch (e->kind) {
-    case EVENT_TOKEN:
-        memcpy(top, data, e->n < sizeof top ? e->n : sizeof top);
-        note_token(j, c, e, top);
-        return;
+    case EVENT_TOKEN: handle_token(j, c, e, data); return;
     case EVENT_TEXT:
     case EVENT_REASONING: j->writer->text(j, c, e->kind == EVENT_REASONING, data, e->n); return;
     case EVENT_CALL:
@@ -147,7 +124,7 @@ static void end_choice(job *j, choice *c) {
         if (j->choose) j->choose(j, c, &p);
         c->info.generate.prompt_tokens = p.n_tokens;
         c->info.generate.stop_reason = INFER_STOP_LIMIT;
-        j->writer->end(j, c);
+        if (j->writer->end) j->writer->end(j, c);
         return;
     }
     infer_request_get_info(c->request, &c->info);
@@ -161,7 +138,7 @@ static void end_choice(job *j, choice *c) {
     if (c->info.generate.new_tokens) server_count_time(s->counters.first, &s->counters.first_sum, c->info.first);
     server_count_time(s->counters.whole, &s->counters.whole_sum, c->info.seconds);
     pthread_mutex_unlock(&s->lock);
-    if (c->info.result == INFER_OK || (c->info.result == INFER_CANCELLED && c->info.generate.stop_reason == INFER_STOP_CALLBACK))
+    if (j->writer->end && (c->info.result == INFER_OK || (c->info.result == INFER_CANCELLED && c->info.generate.stop_reason == INFER_STOP_CALLBACK)))
         j->writer->end(j, c);
 }
 
@@ -223,6 +200,7 @@ static void job_failure(const job *j, failure *f) {
     if (j->taken.failed || j->out.failed) fail(f, 503, NULL, NULL, "out of memory");
     for (i = 0; i < j->n_choices; i++) {
         const choice *c = &j->choices[i];
+        if (c->text.failed || c->reasoning.failed || c->calls.failed || c->logprobs.failed) fail(f, 503, NULL, NULL, "out of memory");
         if (c->ended && c->info.result != INFER_OK && c->info.generate.stop_reason != INFER_STOP_CALLBACK)
             fail_by(f, c->info.result, c->error.message[0] ? c->error.message : infer_result_string(c->info.result));
     }
@@ -251,6 +229,10 @@ size_t job_read(job *j, char *to, size_t most) {
             if (j->lost) return (size_t)-1;
         }
         job_failure(j, &f);
+        if (j->out.failed) { /* there is room for the error */
+            out_clear(&j->out);
+            j->out.failed = 0;
+        }
         if (f.status) j->writer->broken(j, &f);
         else if (j->n_ended == j->n_choices) j->writer->finish(j);
         j->finished = f.status || j->n_ended == j->n_choices;
@@ -307,17 +289,9 @@ static int prepare_stops(job *j) {
 }
 
 static int prepare_stop_ids(job *j) {
-    const size_t n = infer_json_count(j->asked.stop_tokens);
-    size_t i;
-    if (n == 0) return 1;
-    j->stop_ids = cli_alloc("serve", n, sizeof *j->stop_ids);
-    if (j->stop_ids == NULL) return fail(&j->call->failure, 503, NULL, NULL, "out of memory");
-    for (i = 0; i < n; i++) {
-        const int64_t id = infer_json_int(infer_json_at(j->asked.stop_tokens, i));
-        if (infer_json_kind(infer_json_at(j->asked.stop_tokens, i)) != INFER_JSON_INT || id < 0 || id >= j->model->info.vocab)
-            return fail(&j->call->failure, 400, "invalid_type", "stop_token_ids", "'stop_token_ids' must be a list of ids of tokens");
-        j->stop_ids[i] = (infer_token)id;
-    }
+    size_t n = 0;
+    if (j->asked.stop_tokens && !json_tokens(j->asked.stop_tokens, j->model->info.vocab, &j->stop_ids, &n, "stop_token_ids", "a list of ids of tokens",
+                                             &j->call->failure)) return 0;
     j->params.generate.stop_tokens = j->stop_ids;
     j->params.generate.n_stop_tokens = (int32_t)n;
     return 1;
@@ -488,7 +462,6 @@ void job_free(job *j) {
     out_end(&j->taken);
     out_end(&j->out);
     asked_free(&j->asked);
-    free(j->tokens);
     free((void *)j->stops);
     free(j->stop_ids);
     if (j->own) j->own_free(j->own);

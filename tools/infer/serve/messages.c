@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define COMMON \
-    {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL}, {"messages", PARAM_LIST, PARAM_AT(messages), 0, 0, NULL}, \
+    SERVE_PARAM_MODEL, {"messages", PARAM_LIST, PARAM_AT(messages), 0, 0, NULL}, \
     {"system", PARAM_ANY, PARAM_AT(system), 0, 0, NULL}, {"tools", PARAM_LIST, PARAM_AT(tools), 0, 0, NULL}, \
     {"tool_choice", PARAM_OBJECT, PARAM_AT(tool_choice), 0, 0, NULL}, {"thinking", PARAM_OBJECT, PARAM_AT(thinking), 0, 0, NULL}, \
     {"output_config", PARAM_OBJECT, PARAM_AT(response_format), 0, 0, NULL}, {"cache_control", PARAM_IGNORED, 0, 0, 0, NULL}
@@ -41,7 +41,7 @@ static int write_texts(cli_text *t, const infer_json *content, const char *where
         if (text == NULL) fail(f, 400, NULL, "messages", "%s: only blocks of text are supported", where);
         else out(&all, "%s%S", i ? "\n" : "", text, n);
     }
-    out(t, "%J", all.n ? all.s : "", all.n);
+    out(t, "%T", &all);
     out_end(&all);
     return f->status == 0;
 }
@@ -85,7 +85,7 @@ static int write_user(cli_text *t, const infer_json *messages, size_t at, failur
         else if (json_is(type, "tool_result")) ok = write_result(t, messages, block, f);
         else ok = wrong_block(f, at, i, type);
     }
-    if (texts) out(t, ",{\"role\":\"user\",\"content\":%J}", text.s, text.n);
+    if (texts) out(t, ",{\"role\":\"user\",\"content\":%T}", &text);
     out_end(&text);
     return ok;
 }
@@ -110,9 +110,9 @@ static int write_assistant(cli_text *t, const infer_json *messages, size_t at, f
         } else if (s && (json_is(type, "text") || json_is(type, "thinking"))) out(json_is(type, "text") ? &text : &reasoning, "%S", s, n);
         else ok = wrong_block(f, at, i, type);
     }
-    out(t, ",{\"role\":\"assistant\",\"content\":%J", text.n ? text.s : "", text.n);
-    if (reasoning.n) out(t, ",\"reasoning_content\":%J", reasoning.s, reasoning.n);
-    if (n_calls) out(t, ",\"tool_calls\":[%S]", calls.s, calls.n);
+    out(t, ",{\"role\":\"assistant\",\"content\":%T", &text);
+    if (reasoning.n) out(t, ",\"reasoning_content\":%T", &reasoning);
+    if (n_calls) out(t, ",\"tool_calls\":[%t]", &calls);
     out(t, "}");
     out_end(&text);
     out_end(&reasoning);
@@ -217,107 +217,97 @@ static int prepare(job *j) {
 /* ---- the reply ------------------------------------------------------------------------------ */
 
 static const char *stop_reason(const choice *c) {
-    const int32_t why = c->info.generate.stop_reason;
-    if (c->n_calls) return "tool_use";
-    return why == INFER_STOP_LIMIT || why == INFER_STOP_FULL || why == INFER_STOP_TIME ? "max_tokens" : c->stop ? "stop_sequence" : "end_turn";
+    return c->n_calls ? "tool_use" : reply_cut(c) ? "max_tokens" : c->stop ? "stop_sequence" : "end_turn";
 }
 
 static void begin_message(const job *j, cli_text *t) {
     out(t, "{\"id\":%j,\"type\":\"message\",\"role\":\"assistant\",\"model\":%j,\"content\":[", j->id, j->model->id);
 }
 
-enum { BLOCK_NONE, BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL };
-
-static void stream_event(job *j, const char *name, cli_text *data) {
-    sse(j, name, data);
-    out_end(data);
+/* The end of a reply or of its last event, in which the reasons are an object of their own: `between` ends it. */
+static void write_end(const choice *c, cli_text *t, const char *between) {
+    out(t, "\"stop_reason\":%j,\"stop_sequence\":%j%s,\"usage\":{\"input_tokens\":%d,\"output_tokens\":%d}}", stop_reason(c), c->stop, between,
+        (long long)c->info.generate.prompt_tokens, (long long)c->info.generate.new_tokens);
 }
 
+enum { BLOCK_NONE, BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL };
+
 static void close_block(job *j, choice *c) {
-    cli_text t;
-    memset(&t, 0, sizeof t);
     if (c->begun == BLOCK_NONE) return;
-    out(&t, "{\"type\":\"content_block_stop\",\"index\":%d}", (long long)c->block);
-    stream_event(j, "content_block_stop", &t);
+    out(sse_begin(j, "content_block_stop"), "{\"type\":\"content_block_stop\",\"index\":%d}", (long long)c->block);
+    sse_end(j);
     c->block++;
     c->begun = BLOCK_NONE;
 }
 
-static void open_block(job *j, choice *c, int kind, const cli_text *block) {
-    cli_text t;
-    memset(&t, 0, sizeof t);
+/* Begins the event of a block's beginning: its content and the event's end are to be appended. */
+static cli_text *open_block(job *j, choice *c, int kind) {
+    cli_text *t;
     close_block(j, c);
-    out(&t, "{\"type\":\"content_block_start\",\"index\":%d,\"content_block\":%S}", (long long)c->block, block->s, block->n);
-    stream_event(j, "content_block_start", &t);
     c->begun = kind;
+    t = sse_begin(j, "content_block_start");
+    out(t, "{\"type\":\"content_block_start\",\"index\":%d,\"content_block\":", (long long)c->block);
+    return t;
 }
 
 static void stream_start(job *j) {
-    cli_text t;
+    cli_text *t = sse_begin(j, "message_start");
     infer_request_info info;
-    memset(&t, 0, sizeof t);
     memset(&info, 0, sizeof info);
     infer_request_get_info(j->choices[0].request, &info);
-    out(&t, "{\"type\":\"message_start\",\"message\":");
-    begin_message(j, &t);
-    out(&t, "],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":%d,\"output_tokens\":0}}}",
+    out(t, "{\"type\":\"message_start\",\"message\":");
+    begin_message(j, t);
+    out(t, "],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":%d,\"output_tokens\":0}}}",
         (long long)info.generate.prompt_tokens);
-    stream_event(j, "message_start", &t);
+    sse_end(j);
+}
+
+static void stream_delta(job *j, const choice *c, const char *type, const char *member, const char *s, size_t n) {
+    out(sse_begin(j, "content_block_delta"), "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":%j,%j:%J}}", (long long)c->block, type,
+        member, s, n);
+    sse_end(j);
 }
 
 static void stream_text(job *j, choice *c, int reasoning, const char *s, size_t n) {
     const int kind = reasoning ? BLOCK_THINKING : BLOCK_TEXT;
-    cli_text t;
-    memset(&t, 0, sizeof t);
     if (c->begun != kind) {
-        out(&t, reasoning ? "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}" : "{\"type\":\"text\",\"text\":\"\"}");
-        open_block(j, c, kind, &t);
-        out_clear(&t);
+        out(open_block(j, c, kind),
+            reasoning ? "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}" : "{\"type\":\"text\",\"text\":\"\"}}");
+        sse_end(j);
     }
-    out(&t, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":%j,%j:%J}}", (long long)c->block,
-        reasoning ? "thinking_delta" : "text_delta", reasoning ? "thinking" : "text", s, n);
-    stream_event(j, "content_block_delta", &t);
+    stream_delta(j, c, reasoning ? "thinking_delta" : "text_delta", reasoning ? "thinking" : "text", s, n);
 }
 
 static void stream_call(job *j, choice *c, int number, const char *id, const char *name) {
-    cli_text t;
     (void)number;
-    memset(&t, 0, sizeof t);
-    out(&t, "{\"type\":\"tool_use\",\"id\":%j,\"name\":%j,\"input\":{}}", id, name);
-    open_block(j, c, BLOCK_CALL, &t);
-    out_end(&t);
+    out(open_block(j, c, BLOCK_CALL), "{\"type\":\"tool_use\",\"id\":%j,\"name\":%j,\"input\":{}}}", id, name);
+    sse_end(j);
 }
 
 static void stream_arguments(job *j, choice *c, int number, const char *s, size_t n) {
-    cli_text t;
     (void)number;
-    memset(&t, 0, sizeof t);
-    out(&t, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":%J}}", (long long)c->block, s,
-        n);
-    stream_event(j, "content_block_delta", &t);
+    stream_delta(j, c, "input_json_delta", "partial_json", s, n);
 }
 
 static void stream_end(job *j, choice *c) {
-    cli_text t;
-    memset(&t, 0, sizeof t);
+    cli_text *t;
     close_block(j, c);
-    out(&t, "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":%j,\"stop_sequence\":%j},\"usage\":{\"input_tokens\":%d,\"output_tokens\":%d}}",
-        stop_reason(c), c->stop, (long long)c->info.generate.prompt_tokens, (long long)c->info.generate.new_tokens);
-    stream_event(j, "message_delta", &t);
+    t = sse_begin(j, "message_delta");
+    out(t, "{\"type\":\"message_delta\",\"delta\":{");
+    write_end(c, t, "}");
+    sse_end(j);
 }
 
 static void stream_finish(job *j) {
-    cli_text t;
-    memset(&t, 0, sizeof t);
-    out(&t, "{\"type\":\"message_stop\"}");
-    stream_event(j, "message_stop", &t);
+    out(sse_begin(j, "message_stop"), "{\"type\":\"message_stop\"}");
+    sse_end(j);
 }
 
 /* Blocks of the whole reply, in c->calls; a text ends where another kind of block begins. */
 static void keep_block(choice *c) {
-    if (c->begun == BLOCK_TEXT) out(&c->calls, "%s{\"type\":\"text\",\"text\":%J}", c->block++ ? "," : "", c->text.s, c->text.n);
+    if (c->begun == BLOCK_TEXT) out(&c->calls, "%s{\"type\":\"text\",\"text\":%T}", c->block++ ? "," : "", &c->text);
     if (c->begun == BLOCK_THINKING)
-        out(&c->calls, "%s{\"type\":\"thinking\",\"thinking\":%J,\"signature\":\"\"}", c->block++ ? "," : "", c->text.s, c->text.n);
+        out(&c->calls, "%s{\"type\":\"thinking\",\"thinking\":%T,\"signature\":\"\"}", c->block++ ? "," : "", &c->text);
     out_clear(&c->text);
     c->begun = BLOCK_NONE;
 }
@@ -349,14 +339,13 @@ static void keep_end(job *j, choice *c) {
 }
 
 static void whole(job *j) {
-    choice *c = &j->choices[0];
     begin_message(j, &j->out);
-    out(&j->out, "%S],\"stop_reason\":%j,\"stop_sequence\":%j,\"usage\":{\"input_tokens\":%d,\"output_tokens\":%d}}", c->calls.n ? c->calls.s : "",
-        c->calls.n, stop_reason(c), c->stop, (long long)c->info.generate.prompt_tokens, (long long)c->info.generate.new_tokens);
+    out(&j->out, "%t],", &j->choices[0].calls);
+    write_end(&j->choices[0], &j->out, "");
 }
 
-static const writer STREAM = {stream_start, stream_text, stream_call, stream_arguments, stream_end, stream_finish, sse_broken, NULL};
-static const writer WHOLE = {NULL, keep_text, keep_call, keep_arguments, keep_end, NULL, NULL, whole};
+static const writer STREAM = {stream_start, NULL, stream_text, stream_call, stream_arguments, stream_end, stream_finish, sse_broken, NULL};
+static const writer WHOLE = {NULL, NULL, keep_text, keep_call, keep_arguments, keep_end, NULL, NULL, whole};
 
 void route_messages(call *c) {
     job *j = job_create(c, &WHOLE, TABLE, sizeof TABLE / sizeof TABLE[0]);

@@ -4,20 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *finish_reason(const job *j, const choice *c) {
-    static const struct { int32_t stop; const char *reason; } REASONS[] = {
-        {INFER_STOP_LIMIT, "length"}, {INFER_STOP_FULL, "length"}, {INFER_STOP_TIME, "length"},
-    };
-    size_t i;
-    (void)j;
-    if (c->n_calls) return "tool_calls";
-    for (i = 0; i < sizeof REASONS / sizeof REASONS[0]; i++) {
-        if (REASONS[i].stop == c->info.generate.stop_reason) return REASONS[i].reason;
-    }
-    return "stop";
+int reply_cut(const choice *c) {
+    const int32_t why = c->info.generate.stop_reason;
+    return why == INFER_STOP_LIMIT || why == INFER_STOP_FULL || why == INFER_STOP_TIME;
 }
 
-void write_usage(const job *j, cli_text *t) {
+const char *finish_reason(const choice *c) { return c->n_calls ? "tool_calls" : reply_cut(c) ? "length" : "stop"; }
+
+void write_head(const job *j, cli_text *t, const char *object) {
+    out(t, "{\"id\":%j,\"object\":%j,\"created\":%d,\"model\":%j,\"choices\":[", j->id, object, j->created, j->model->id);
+}
+
+void write_tail(const job *j, cli_text *t) {
     long long prompt = 0, cached = 0, fresh = 0, reasoning = 0;
     int i;
     for (i = 0; i < j->n_choices; i++) {
@@ -29,8 +27,30 @@ void write_usage(const job *j, cli_text *t) {
         fresh += c->info.generate.new_tokens;
         reasoning += c->reasoning_tokens;
     }
-    out(t, "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,\"prompt_tokens_details\":{\"cached_tokens\":%d},"
-           "\"completion_tokens_details\":{\"reasoning_tokens\":%d}}", prompt, fresh, prompt + fresh, cached, reasoning);
+    out(t, "],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,\"prompt_tokens_details\":{\"cached_tokens\":%d},"
+           "\"completion_tokens_details\":{\"reasoning_tokens\":%d}}}", prompt, fresh, prompt + fresh, cached, reasoning);
+}
+
+void sse_done(job *j, const char *object) {
+    if (j->usage) {
+        cli_text *t = sse_begin(j, NULL);
+        write_head(j, t, object);
+        write_tail(j, t);
+        sse_end(j);
+    }
+    out(&j->out, "data: [DONE]\n\n");
+}
+
+int take_stream_options(job *j) {
+    const infer_json *given = j->asked.stream_options;
+    j->usage = infer_json_kind(infer_json_get(given, "include_usage")) == INFER_JSON_TRUE;
+    return given == NULL || j->stream || fail(&j->call->failure, 400, NULL, "stream_options", "'stream_options' needs 'stream'");
+}
+
+size_t token_text(const served *m, infer_token token, char *text) {
+    size_t n = 0;
+    if (infer_token_text(m->model, token, text, TOKEN_BYTES, &n) != INFER_OK) return 0;
+    return n < TOKEN_BYTES ? n : TOKEN_BYTES;
 }
 
 /* A name that does not come twice: not a secret. */
@@ -48,15 +68,15 @@ void random_id(char *to, size_t cap, const char *prefix) {
     snprintf(to, cap, "%s%016llx", prefix, (unsigned long long)(x ^ (x >> 31)));
 }
 
-void sse(job *j, const char *name, const cli_text *data) {
+cli_text *sse_begin(job *j, const char *name) {
     if (name) out(&j->out, "event: %s\n", name);
-    out(&j->out, "data: %S\n\n", data->s ? data->s : "", data->n);
+    out(&j->out, "data: ");
+    return &j->out;
 }
 
+void sse_end(job *j) { out(&j->out, "\n\n"); }
+
 void sse_broken(job *j, const failure *f) {
-    cli_text t;
-    memset(&t, 0, sizeof t);
-    failure_body(&t, j->call->form, f);
-    sse(j, j->call->form == FORM_ANTHROPIC ? "error" : NULL, &t);
-    out_end(&t);
+    failure_body(sse_begin(j, j->call->form == FORM_ANTHROPIC ? "error" : NULL), j->call->form, f);
+    sse_end(j);
 }

@@ -131,6 +131,20 @@ const char *json_get_text(const infer_json *object, const char *name, const char
     return NULL;
 }
 
+int json_tokens(const infer_json *list, int32_t vocab, infer_token **ids, size_t *n, const char *param, const char *what, failure *f) {
+    size_t i;
+    *n = infer_json_count(list);
+    *ids = cli_alloc("serve", *n + 1, sizeof **ids);
+    if (*ids == NULL) return fail(f, 503, NULL, NULL, "out of memory");
+    for (i = 0; i < *n; i++) {
+        const infer_json *v = infer_json_at(list, i);
+        const int64_t id = infer_json_int(v);
+        if (infer_json_kind(v) != INFER_JSON_INT || id < 0 || id >= vocab) return fail(f, 400, "invalid_type", param, "'%s' must be %s", param, what);
+        (*ids)[i] = (infer_token)id;
+    }
+    return 1;
+}
+
 int json_is(const infer_json *v, const char *text) {
     const char *s = infer_json_string(v, NULL);
     return s && strcmp(s, text) == 0;

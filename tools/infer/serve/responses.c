@@ -5,22 +5,18 @@
 #include <string.h>
 
 static const parameter TABLE[] = {
-    {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL},
+    SERVE_PARAMS_REPLY,
+    SERVE_PARAMS_TEMPLATE,
+    SERVE_PARAMS_TOOLS,
     {"input", PARAM_ANY, PARAM_AT(input), 0, 0, NULL},
     {"instructions", PARAM_TEXT, PARAM_AT(instructions), 0, 0, NULL},
-    {"stream", PARAM_FLAG, PARAM_AT(stream), 0, 0, NULL},
     {"stream_options", PARAM_IGNORED, 0, 0, 0, NULL}, /* padding against observers */
     {"max_output_tokens", PARAM_INT, PARAM_AT(max_tokens), 1, 1e9, NULL},
-    {"tools", PARAM_LIST, PARAM_AT(tools), 0, 0, NULL},
-    {"tool_choice", PARAM_ANY, PARAM_AT(tool_choice), 0, 0, NULL},
-    {"parallel_tool_calls", PARAM_FLAG, PARAM_AT(parallel), 0, 0, NULL},
     {"text", PARAM_OBJECT, PARAM_AT(text), 0, 0, NULL},
     {"reasoning", PARAM_OBJECT, PARAM_AT(reasoning), 0, 0, NULL},
     {"truncation", PARAM_TEXT, PARAM_AT(format), 0, 0, NULL},
     {"include", PARAM_ONLY, 0, 0, 0, "[]"},
     {"background", PARAM_ONLY, 0, 0, 0, "false"},
-    {"seed", PARAM_INT, PARAM_AT(seed), -1, 9e15, NULL},
-    {"chat_template_kwargs", PARAM_OBJECT, PARAM_AT(variables), 0, 0, NULL},
     SERVE_PARAMS_SAMPLING,
     SERVE_PARAMS_MORE,
     SERVE_PARAMS_IGNORED,
@@ -37,9 +33,9 @@ typedef struct builder {
 
 static void flush(builder *b) {
     if (b->assistant) {
-        out(&b->out, "%s{\"role\":\"assistant\",\"content\":%J", b->n++ ? "," : "", b->text.n ? b->text.s : "", b->text.n);
-        if (b->reasoning.n) out(&b->out, ",\"reasoning_content\":%J", b->reasoning.s, b->reasoning.n);
-        if (b->n_calls) out(&b->out, ",\"tool_calls\":[%S]", b->calls.s, b->calls.n);
+        out(&b->out, "%s{\"role\":\"assistant\",\"content\":%T", b->n++ ? "," : "", &b->text);
+        if (b->reasoning.n) out(&b->out, ",\"reasoning_content\":%T", &b->reasoning);
+        if (b->n_calls) out(&b->out, ",\"tool_calls\":[%t]", &b->calls);
         out(&b->out, "}");
     }
     out_clear(&b->text);
@@ -77,7 +73,7 @@ static int add_message(builder *b, const infer_json *item, size_t i) {
     flush(b);
     memset(&text, 0, sizeof text);
     ok = add_text(b, &text, content, i);
-    out(&b->out, "%s{\"role\":%v,\"content\":%J}", b->n++ ? "," : "", role, text.n ? text.s : "", text.n);
+    out(&b->out, "%s{\"role\":%v,\"content\":%T}", b->n++ ? "," : "", role, &text);
     out_end(&text);
     return ok;
 }
@@ -113,7 +109,7 @@ static int add_result(builder *b, const infer_json *items, const infer_json *ite
     out(&b->out, "%s{\"role\":\"tool\",\"tool_call_id\":%j", b->n++ ? "," : "", id);
     name = called(items, id);
     if (name) out(&b->out, ",\"name\":%j", name);
-    out(&b->out, ",\"content\":%J}", text.n ? text.s : "", text.n);
+    out(&b->out, ",\"content\":%T}", &text);
     out_end(&text);
     return ok;
 }
@@ -221,91 +217,84 @@ static void state_free(void *own) {
     free(s);
 }
 
-/* An event: the rest of its members. */
-static void event_out(job *j, const char *name, const cli_text *members) {
-    state *s = j->own;
-    cli_text t;
-    if (!j->stream) return;
-    memset(&t, 0, sizeof t);
-    out(&t, "{\"type\":%j,\"sequence_number\":%d,%S}", name, (long long)s->sequence++, members->s, members->n);
-    sse(j, name, &t);
-    out_end(&t);
+/* Begins an event: the rest of its members is to be appended. */
+static cli_text *event_begin(job *j, const char *name) {
+    cli_text *t = sse_begin(j, name);
+    out(t, "{\"type\":%j,\"sequence_number\":%d", name, (long long)((state *)j->own)->sequence++);
+    return t;
+}
+
+static void event_end(job *j) {
+    out(&j->out, "}");
+    sse_end(j);
+}
+
+/* The content of a text's item; empty at its beginning. */
+static void write_part(const job *j, cli_text *t) {
+    const cli_text *text = &j->choices[0].text;
+    if (((const state *)j->own)->kind == ITEM_MESSAGE) out(t, "{\"type\":\"output_text\",\"text\":%T,\"annotations\":[],\"logprobs\":[]}", text);
+    else out(t, "{\"type\":\"reasoning_text\",\"text\":%T}", text);
 }
 
 static void write_item(const job *j, cli_text *t, int done) {
     const state *s = j->own;
-    const choice *c = &j->choices[0];
-    const char *status = !done ? "in_progress" : "completed", *text = c->text.n && done ? c->text.s : "";
-    const size_t n = done ? c->text.n : 0;
-    if (s->kind == ITEM_MESSAGE) {
-        out(t, "{\"id\":%j,\"type\":\"message\",\"status\":%j,\"role\":\"assistant\",\"content\":[", s->id, status);
-        if (done) out(t, "{\"type\":\"output_text\",\"text\":%J,\"annotations\":[],\"logprobs\":[]}", text, n);
-        out(t, "]}");
-    } else if (s->kind == ITEM_REASONING) {
-        out(t, "{\"id\":%j,\"type\":\"reasoning\",\"status\":%j,\"summary\":[],\"content\":[", s->id, status);
-        if (done) out(t, "{\"type\":\"reasoning_text\",\"text\":%J}", text, n);
-        out(t, "]}");
-    } else
-        out(t, "{\"id\":%j,\"type\":\"function_call\",\"status\":%j,\"call_id\":%S,\"name\":%S,\"arguments\":%J}", s->id, status, s->call_id.s,
-            s->call_id.n, s->name.s, s->name.n, s->arguments.n && done ? s->arguments.s : "", done ? s->arguments.n : 0);
+    const char *status = done ? "completed" : "in_progress";
+    if (s->kind == ITEM_CALL) {
+        out(t, "{\"id\":%j,\"type\":\"function_call\",\"status\":%j,\"call_id\":%t,\"name\":%t,\"arguments\":%T}", s->id, status, &s->call_id, &s->name,
+            &s->arguments);
+        return;
+    }
+    out(t, "{\"id\":%j,\"type\":%j,\"status\":%j,%s,\"content\":[", s->id, s->kind == ITEM_MESSAGE ? "message" : "reasoning", status,
+        s->kind == ITEM_MESSAGE ? "\"role\":\"assistant\"" : "\"summary\":[]");
+    if (done) write_part(j, t);
+    out(t, "]}");
 }
 
-static void write_part(const job *j, cli_text *t, int done) {
+/* An event about the item: "item_id", "output_index" and, of texts, "content_index". */
+static cli_text *item_event(job *j, const char *name) {
     const state *s = j->own;
-    const choice *c = &j->choices[0];
-    const char *text = c->text.n && done ? c->text.s : "";
-    if (s->kind == ITEM_MESSAGE) out(t, "{\"type\":\"output_text\",\"text\":%J,\"annotations\":[],\"logprobs\":[]}", text, done ? c->text.n : 0);
-    else out(t, "{\"type\":\"reasoning_text\",\"text\":%J}", text, done ? c->text.n : 0);
+    cli_text *t = event_begin(j, name);
+    out(t, ",\"item_id\":%j,\"output_index\":%d%s", s->id, (long long)s->index, s->kind == ITEM_CALL ? "" : ",\"content_index\":0");
+    return t;
 }
 
-/* "item_id", "output_index" and, of texts, "content_index". */
-static void places(const job *j, cli_text *t) {
+static void whole_item_event(job *j, const char *name, int done) {
+    cli_text *t = event_begin(j, name);
+    out(t, ",\"output_index\":%d,\"item\":", (long long)((state *)j->own)->index);
+    write_item(j, t, done);
+    event_end(j);
+}
+
+static void part_event(job *j, const char *name) {
+    cli_text *t = item_event(j, name);
+    out(t, ",\"part\":");
+    write_part(j, t);
+    event_end(j);
+}
+
+static void close_events(job *j) {
     const state *s = j->own;
-    out_clear(t);
-    out(t, "\"item_id\":%j,\"output_index\":%d", s->id, (long long)s->index);
-    if (s->kind != ITEM_CALL) out(t, ",\"content_index\":0");
-}
-
-static void item_event(job *j, const char *name, int done) {
-    const state *s = j->own;
-    cli_text t;
-    memset(&t, 0, sizeof t);
-    out(&t, "\"output_index\":%d,\"item\":", (long long)s->index);
-    write_item(j, &t, done);
-    event_out(j, name, &t);
-    out_end(&t);
-}
-
-static void part_event(job *j, const char *name, int done) {
-    cli_text t;
-    memset(&t, 0, sizeof t);
-    places(j, &t);
-    out(&t, ",\"part\":");
-    write_part(j, &t, done);
-    event_out(j, name, &t);
-    out_end(&t);
+    if (s->kind == ITEM_CALL) {
+        out(item_event(j, "response.function_call_arguments.done"), ",\"name\":%t,\"arguments\":%T", &s->name, &s->arguments);
+        event_end(j);
+    } else {
+        const int message = s->kind == ITEM_MESSAGE;
+        out(item_event(j, message ? "response.output_text.done" : "response.reasoning_text.done"), ",\"text\":%T%s", &j->choices[0].text,
+            message ? ",\"logprobs\":[]" : "");
+        event_end(j);
+        part_event(j, "response.content_part.done");
+    }
+    whole_item_event(j, "response.output_item.done", 1);
 }
 
 static void item_close(job *j) {
     state *s = j->own;
     choice *c = &j->choices[0];
-    cli_text t;
     if (s->kind == ITEM_NONE) return;
-    memset(&t, 0, sizeof t);
-    places(j, &t);
-    if (s->kind == ITEM_CALL) {
-        out(&t, ",\"name\":%S,\"arguments\":%J", s->name.s, s->name.n, s->arguments.n ? s->arguments.s : "", s->arguments.n);
-        event_out(j, "response.function_call_arguments.done", &t);
-    } else {
-        out(&t, ",\"text\":%J%s", c->text.n ? c->text.s : "", c->text.n, s->kind == ITEM_MESSAGE ? ",\"logprobs\":[]" : "");
-        event_out(j, s->kind == ITEM_MESSAGE ? "response.output_text.done" : "response.reasoning_text.done", &t);
-        part_event(j, "response.content_part.done", 1);
-    }
-    item_event(j, "response.output_item.done", 1);
+    if (j->stream) close_events(j);
     if (s->index) out(&c->calls, ",");
     write_item(j, &c->calls, 1);
     out_clear(&c->text);
-    out_end(&t);
     s->index++;
     s->kind = ITEM_NONE;
 }
@@ -315,20 +304,19 @@ static void item_open(job *j, int kind) {
     item_close(j);
     s->kind = kind;
     random_id(s->id, sizeof s->id, kind == ITEM_MESSAGE ? "msg_" : kind == ITEM_REASONING ? "rs_" : "fc_");
-    item_event(j, "response.output_item.added", 0);
-    if (kind != ITEM_CALL) part_event(j, "response.content_part.added", 0);
+    if (!j->stream) return;
+    whole_item_event(j, "response.output_item.added", 0);
+    if (kind != ITEM_CALL) part_event(j, "response.content_part.added");
 }
 
 static void on_text(job *j, choice *c, int reasoning, const char *s, size_t n) {
     const int kind = reasoning ? ITEM_REASONING : ITEM_MESSAGE;
-    cli_text t;
-    memset(&t, 0, sizeof t);
     if (((state *)j->own)->kind != kind) item_open(j, kind);
     out(&c->text, "%S", s, n);
-    places(j, &t);
-    out(&t, ",\"delta\":%J%s", s, n, reasoning ? "" : ",\"logprobs\":[]");
-    event_out(j, reasoning ? "response.reasoning_text.delta" : "response.output_text.delta", &t);
-    out_end(&t);
+    if (!j->stream) return;
+    out(item_event(j, reasoning ? "response.reasoning_text.delta" : "response.output_text.delta"), ",\"delta\":%J%s", s, n,
+        reasoning ? "" : ",\"logprobs\":[]");
+    event_end(j);
 }
 
 static void on_call(job *j, choice *c, int number, const char *id, const char *name) {
@@ -345,45 +333,48 @@ static void on_call(job *j, choice *c, int number, const char *id, const char *n
 }
 
 static void on_arguments(job *j, choice *c, int number, const char *text, size_t n) {
-    state *s = j->own;
-    cli_text t;
     (void)c;
     (void)number;
-    memset(&t, 0, sizeof t);
-    out(&s->arguments, "%S", text, n);
-    places(j, &t);
-    out(&t, ",\"delta\":%J", text, n);
-    event_out(j, "response.function_call_arguments.delta", &t);
-    out_end(&t);
+    out(&((state *)j->own)->arguments, "%S", text, n);
+    if (!j->stream) return;
+    out(item_event(j, "response.function_call_arguments.delta"), ",\"delta\":%J", text, n);
+    event_end(j);
 }
 
-/* A member of the request, or what stands for it. */
-static void echo(const job *j, cli_text *t, const char *name, const char *otherwise) {
-    const infer_json *v = infer_json_get(j->call->json, name);
-    if (v) out(t, ",%j:%v", name, v);
-    else out(t, ",%j:%s", name, otherwise);
-}
+/* Members that a response has from its request, or what stands for them. */
+static const struct {
+    const char *name, *otherwise;
+} ECHOED[] = {
+    {"instructions", "null"},
+    {"max_output_tokens", "null"},
+    {"metadata", "{}"},
+    {"parallel_tool_calls", "true"},
+    {"reasoning", "{\"effort\":null,\"summary\":null}"},
+    {"temperature", "null"},
+    {"text", "{\"format\":{\"type\":\"text\"}}"},
+    {"tool_choice", "\"auto\""},
+    {"tools", "[]"},
+    {"top_p", "null"},
+    {"truncation", "\"disabled\""},
+    {"user", "null"},
+};
 
 static void write_response(const job *j, cli_text *t, const char *status) {
     const choice *c = &j->choices[0];
     const int done = strcmp(status, "in_progress") != 0;
+    size_t i;
     out(t,
         "{\"id\":%j,\"object\":\"response\",\"created_at\":%d,\"status\":%j,\"background\":false,\"error\":null,\"incomplete_details\":%s,\"model\":%"
         "j",
         j->id, j->created, status, strcmp(status, "incomplete") == 0 ? "{\"reason\":\"max_output_tokens\"}" : "null", j->model->id);
-    echo(j, t, "instructions", "null");
-    echo(j, t, "max_output_tokens", "null");
-    echo(j, t, "metadata", "{}");
-    echo(j, t, "parallel_tool_calls", "true");
-    echo(j, t, "reasoning", "{\"effort\":null,\"summary\":null}");
-    echo(j, t, "temperature", "null");
-    echo(j, t, "text", "{\"format\":{\"type\":\"text\"}}");
-    echo(j, t, "tool_choice", "\"auto\"");
-    echo(j, t, "tools", "[]");
-    echo(j, t, "top_p", "null");
-    echo(j, t, "truncation", "\"disabled\"");
-    echo(j, t, "user", "null");
-    out(t, ",\"previous_response_id\":null,\"store\":false,\"output\":[%S],\"usage\":", done && c->calls.n ? c->calls.s : "", done ? c->calls.n : 0);
+    for (i = 0; i < sizeof ECHOED / sizeof ECHOED[0]; i++) {
+        const infer_json *v = infer_json_get(j->call->json, ECHOED[i].name);
+        if (v) out(t, ",%j:%v", ECHOED[i].name, v);
+        else out(t, ",%j:%s", ECHOED[i].name, ECHOED[i].otherwise);
+    }
+    out(t, ",\"previous_response_id\":null,\"store\":false,\"output\":[");
+    if (done) out(t, "%t", &c->calls);
+    out(t, "],\"usage\":");
     if (done)
         out(t,
             "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d},\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_"
@@ -395,12 +386,10 @@ static void write_response(const job *j, cli_text *t, const char *status) {
 }
 
 static void response_event(job *j, const char *name, const char *status) {
-    cli_text t;
-    memset(&t, 0, sizeof t);
-    out(&t, "\"response\":");
-    write_response(j, &t, status);
-    event_out(j, name, &t);
-    out_end(&t);
+    cli_text *t = event_begin(j, name);
+    out(t, ",\"response\":");
+    write_response(j, t, status);
+    event_end(j);
 }
 
 static void on_start(job *j) {
@@ -413,7 +402,7 @@ static void on_end(job *j, choice *c) {
     item_close(j);
 }
 
-static const char *status_of(const job *j) { return strcmp(finish_reason(j, &j->choices[0]), "length") == 0 ? "incomplete" : "completed"; }
+static const char *status_of(const job *j) { return j->choices[0].n_calls == 0 && reply_cut(&j->choices[0]) ? "incomplete" : "completed"; }
 
 static void on_finish(job *j) {
     const char *status = status_of(j);
@@ -421,16 +410,13 @@ static void on_finish(job *j) {
 }
 
 static void on_broken(job *j, const failure *f) {
-    cli_text t;
-    memset(&t, 0, sizeof t);
-    out(&t, "\"code\":%j,\"message\":%j,\"param\":null", f->code ? f->code : "server_error", f->message);
-    event_out(j, "error", &t);
-    out_end(&t);
+    out(event_begin(j, "error"), ",\"code\":%j,\"message\":%j,\"param\":null", f->code ? f->code : "server_error", f->message);
+    event_end(j);
 }
 
 static void whole(job *j) { write_response(j, &j->out, status_of(j)); }
 
-static const writer WRITER = {on_start, on_text, on_call, on_arguments, on_end, on_finish, on_broken, whole};
+static const writer WRITER = {on_start, NULL, on_text, on_call, on_arguments, on_end, on_finish, on_broken, whole};
 
 void route_responses(call *c) {
     job *j = job_create(c, &WRITER, TABLE, sizeof TABLE / sizeof TABLE[0]);

@@ -98,6 +98,18 @@ void asked_free(asked *a);
     SERVE_FIGURE("xtc_probability"), SERVE_FIGURE("xtc_threshold"), SERVE_FIGURE("dynatemp_range"), SERVE_FIGURE("dynatemp_exponent"), \
     SERVE_FIGURE("repeat_penalty"), SERVE_FIGURE("repetition_penalty"), SERVE_FIGURE("repeat_last_n"), SERVE_FIGURE("dry_multiplier"), \
     SERVE_FIGURE("dry_base"), SERVE_FIGURE("dry_allowed_length"), SERVE_FIGURE("dry_penalty_last_n")
+/* Rows of interfaces in OpenAI's form: of all; of those that give several replies; of those that chat. */
+#define SERVE_PARAM_MODEL {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL}
+#define SERVE_PARAMS_REPLY \
+    SERVE_PARAM_MODEL, {"stream", PARAM_FLAG, PARAM_AT(stream), 0, 0, NULL}, {"seed", PARAM_INT, PARAM_AT(seed), -1, 9e15, NULL}
+#define SERVE_PARAMS_REPLIES \
+    {"stream_options", PARAM_OBJECT, PARAM_AT(stream_options), 0, 0, NULL}, {"n", PARAM_INT, PARAM_AT(n), 1, MAX_CHOICES, NULL}, \
+    {"stop", PARAM_ANY, PARAM_AT(stop), 0, 0, NULL}, {"logit_bias", PARAM_OBJECT, PARAM_AT(logit_bias), 0, 0, NULL}, \
+    {"response_format", PARAM_OBJECT, PARAM_AT(response_format), 0, 0, NULL}
+#define SERVE_PARAMS_TEMPLATE \
+    {"tools", PARAM_LIST, PARAM_AT(tools), 0, 0, NULL}, {"chat_template_kwargs", PARAM_OBJECT, PARAM_AT(variables), 0, 0, NULL}
+#define SERVE_PARAMS_TOOLS \
+    {"tool_choice", PARAM_ANY, PARAM_AT(tool_choice), 0, 0, NULL}, {"parallel_tool_calls", PARAM_FLAG, PARAM_AT(parallel), 0, 0, NULL}
 #define SERVE_PARAMS_MORE \
     {"grammar", PARAM_TEXT, PARAM_AT(grammar), 0, 0, NULL}, {"min_tokens", PARAM_INT, PARAM_AT(min_tokens), 0, 1e9, NULL}, \
     {"ignore_eos", PARAM_FLAG, PARAM_AT(ignore_eos), 0, 0, NULL}, {"stop_token_ids", PARAM_LIST, PARAM_AT(stop_tokens), 0, 0, NULL}
@@ -109,6 +121,8 @@ void asked_free(asked *a);
 /* A member by name that has to be a text; NULL after setting f. */
 const char *json_get_text(const infer_json *object, const char *name, const char *where, failure *f);
 int json_is(const infer_json *v, const char *text); /* is it this string? */
+/* A list of ids of tokens to *ids (also an empty one), which the caller frees in any case; else `param` must be `what`. 0 after setting f. */
+int json_tokens(const infer_json *list, int32_t vocab, infer_token **ids, size_t *n, const char *param, const char *what, failure *f);
 
 /* ---- models.c ------------------------------------------------------------------------------- */
 
@@ -232,7 +246,7 @@ typedef struct choice {
     int32_t reasoning_tokens;
     /* the connection's */
     cli_text text, reasoning, calls; /* calls: rows of JSON */
-    cli_text logprobs;    /* rows that were not given out */
+    cli_text logprobs;    /* chat completions': rows that were not given out */
     int n_calls, ended;
     int begun, block;     /* the writer's */
     infer_request_info info;
@@ -240,9 +254,11 @@ typedef struct choice {
     const char *stop;     /* the stop string that ended it, NULL = none */
 } choice;
 
-/* How an interface writes: a stream's events, or the whole. */
+/* How an interface writes: a stream's events, or the whole. NULL: nothing is to be done. */
 typedef struct writer {
-    void (*start)(struct job *j);
+    void (*start)(struct job *j); /* of a stream */
+    /* With logprobs: a token that the next text may have; n <= j->k: the likeliest ones. */
+    void (*token)(struct job *j, choice *c, infer_token token, double logprob, const infer_top *top, int n);
     void (*text)(struct job *j, choice *c, int reasoning, const char *s, size_t n);
     void (*call)(struct job *j, choice *c, int number, const char *id, const char *name);
     void (*arguments)(struct job *j, choice *c, int number, const char *s, size_t n);
@@ -265,7 +281,6 @@ typedef struct job {
     infer_request_params params;
     infer_chat_params chat;
     cli_text messages, tools, variables, begun, ended; /* of chat; ended: a template that ends the reasoning */
-    infer_token *tokens;
     const char **stops;
     infer_token *stop_ids;
     infer_grammar *grammar;
@@ -329,11 +344,25 @@ int chat_force(job *j, const infer_json *tools, const char *name);
 
 /* ---- reply.c -------------------------------------------------------------------------------- */
 
-const char *finish_reason(const job *j, const choice *c); /* OpenAI's */
-void write_usage(const job *j, cli_text *t);              /* of chat completions: {...} */
+int reply_cut(const choice *c);              /* it has ended at a limit */
+const char *finish_reason(const choice *c); /* OpenAI's */
+/* Completions of OpenAI: what is before and after the choices, the end of a stream, and stream_options (0 after setting the failure). */
+void write_head(const job *j, cli_text *t, const char *object);
+void write_tail(const job *j, cli_text *t);
+void sse_done(job *j, const char *object);
+int take_stream_options(job *j);
 void random_id(char *to, size_t cap, const char *prefix);
-void sse_broken(job *j, const failure *f);                /* an error as the last event */
-void sse(job *j, const char *name, const cli_text *data); /* an event to j->out; name NULL = data alone */
+cli_text *sse_begin(job *j, const char *name); /* an event of j->out: its data are to be appended; name NULL = data alone */
+void sse_end(job *j);
+void sse_broken(job *j, const failure *f);     /* an error as the last event */
+/* A token's bytes. Returns how many. */
+enum { TOKEN_BYTES = 512 };
+size_t token_text(const served *m, infer_token token, char *text);
+
+/* ---- text.c --------------------------------------------------------------------------------- */
+
+/* The tokens of a text, or, with a suffix, of filling the gap before it; the caller frees *ids in any case. 0 after setting f. */
+int text_tokens(const served *m, const char *text, size_t n, const char *suffix, int32_t flags, infer_token **ids, size_t *count, failure *f);
 
 /* ---- system.c ------------------------------------------------------------------------------- */
 

@@ -5,8 +5,8 @@
 
 void route_health(call *c) { out(&c->out, "{\"status\":\"ok\"}"); }
 
-static void write_model(cli_text *t, const served *m) {
-    out(t, "{\"id\":%j,\"object\":\"model\",\"created\":%d,\"owned_by\":\"infer\"}", m->id, (long long)m->created);
+static void write_model(cli_text *t, const char *id, size_t n, uint64_t created) {
+    out(t, "{\"id\":%J,\"object\":\"model\",\"created\":%d,\"owned_by\":\"infer\"}", id, n, (long long)created);
 }
 
 void route_models(call *c) {
@@ -16,20 +16,20 @@ void route_models(call *c) {
     out(&c->out, "{\"object\":\"list\",\"data\":[");
     for (m = c->server->models; m; m = m->next) {
         if (m != c->server->models) out(&c->out, ",");
-        write_model(&c->out, m);
+        write_model(&c->out, m->id, strlen(m->id), m->created);
     }
     for (i = 0; i < aliases->n; i++) {
         const size_t n = strcspn(aliases->items[i], "=");
-        if (strcmp(aliases->items[i], "*") != 0)
-            out(&c->out, ",{\"id\":%J,\"object\":\"model\",\"created\":%d,\"owned_by\":\"infer\"}", aliases->items[i], n,
-                (long long)c->server->models->created);
+        if (strcmp(aliases->items[i], "*") == 0) continue;
+        out(&c->out, ",");
+        write_model(&c->out, aliases->items[i], n, c->server->models->created);
     }
     out(&c->out, "]}");
 }
 
 void route_model(call *c) {
     const served *m = models_find(c->server, c->rest, &c->failure);
-    if (m) write_model(&c->out, m);
+    if (m) write_model(&c->out, m->id, strlen(m->id), m->created);
 }
 
 /* What a page needs to know of a model (?model=ID). */

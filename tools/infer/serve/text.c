@@ -5,12 +5,29 @@
 #include <string.h>
 
 static const parameter TOKENIZE[] = {
-    {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL},
+    SERVE_PARAM_MODEL,
     {"content", PARAM_TEXT, PARAM_AT(content), 0, 0, NULL},
     {"add_special", PARAM_FLAG, PARAM_AT(add_special), 0, 0, NULL},
     {"parse_special", PARAM_FLAG, PARAM_AT(parse_special), 0, 0, NULL},
     {"with_pieces", PARAM_FLAG, PARAM_AT(with_pieces), 0, 0, NULL},
 };
+
+int text_tokens(const served *m, const char *text, size_t n, const char *suffix, int32_t flags, infer_token **ids, size_t *count, failure *f) {
+    infer_error err;
+    infer_result r;
+    int pass;
+    *ids = NULL;
+    *count = 0;
+    for (pass = 0; pass < 2; pass++) {
+        const size_t cap = *count;
+        r = suffix ? infer_infill(m->model, text, n, suffix, strlen(suffix), 0, *ids, cap, count, &err)
+                   : infer_tokenize(m->model, text, n, flags, *ids, cap, count, &err);
+        if (r != INFER_OK) return fail_by(f, r, err.message);
+        if (pass == 0) *ids = cli_alloc("serve", *count + 1, sizeof **ids);
+        if (*ids == NULL) return fail(f, 503, NULL, NULL, "out of memory");
+    }
+    return 1;
+}
 
 static int is_utf8(const char *s, size_t n) {
     size_t i = 0, len;
@@ -21,10 +38,10 @@ static int is_utf8(const char *s, size_t n) {
     return 1;
 }
 
-static void write_piece(cli_text *t, const infer_model *model, infer_token token) {
-    char text[512];
-    size_t n = 0, i;
-    if (infer_token_text(model, token, text, sizeof text, &n) != INFER_OK || n > sizeof text) n = 0;
+static void write_piece(cli_text *t, const served *m, infer_token token) {
+    char text[TOKEN_BYTES];
+    const size_t n = token_text(m, token, text);
+    size_t i;
     if (is_utf8(text, n)) out(t, "{\"id\":%d,\"piece\":%J}", (long long)token, text, n);
     else { /* a part of a character: its bytes */
         out(t, "{\"id\":%d,\"piece\":[", (long long)token);
@@ -35,23 +52,14 @@ static void write_piece(cli_text *t, const infer_model *model, infer_token token
 
 static void tokenize(call *c, const asked *a, const served *m) {
     const int32_t flags = (a->add_special ? INFER_TEXT_ADD_SPECIAL : 0) | (a->parse_special ? INFER_TEXT_PARSE_SPECIAL : 0);
-    infer_token *ids;
-    infer_error err;
-    size_t count = 0, i;
-    infer_result r;
-    if (a->content == NULL) {
-        fail(&c->failure, 400, NULL, "content", "'content' is missing");
-        return;
-    }
-    ids = cli_alloc("serve", strlen(a->content) + 16, sizeof *ids);
-    r = ids ? infer_tokenize(m->model, a->content, strlen(a->content), flags, ids, strlen(a->content) + 16, &count, &err) : INFER_ERR_MEMORY;
-    if (r != INFER_OK || count > strlen(a->content) + 16)
-        fail_by(&c->failure, r == INFER_OK ? INFER_ERR_MEMORY : r, ids ? err.message : "out of memory");
-    else {
+    infer_token *ids = NULL;
+    size_t count, i;
+    if (a->content == NULL) fail(&c->failure, 400, NULL, "content", "'content' is missing");
+    else if (text_tokens(m, a->content, strlen(a->content), NULL, flags, &ids, &count, &c->failure)) {
         out(&c->out, "{\"tokens\":[");
         for (i = 0; i < count; i++) {
             if (i) out(&c->out, ",");
-            if (a->with_pieces) write_piece(&c->out, m->model, ids[i]);
+            if (a->with_pieces) write_piece(&c->out, m, ids[i]);
             else out(&c->out, "%d", (long long)ids[i]);
         }
         out(&c->out, "],\"count\":%d}", (long long)count);
@@ -74,34 +82,24 @@ void route_tokenize(call *c) { with_model(c, TOKENIZE, sizeof TOKENIZE / sizeof 
 /* ---- back ----------------------------------------------------------------------------------- */
 
 static const parameter DETOKENIZE[] = {
-    {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL},
+    SERVE_PARAM_MODEL,
     {"tokens", PARAM_LIST, PARAM_AT(tokens), 0, 0, NULL},
 };
 
 static void detokenize(call *c, const asked *a, const served *m) {
-    const size_t n = infer_json_count(a->tokens);
-    infer_token *ids;
+    infer_token *ids = NULL;
     char *text = NULL;
     infer_error err;
     infer_result r;
-    size_t i, length = 0;
-    if (a->tokens == NULL) {
-        fail(&c->failure, 400, NULL, "tokens", "'tokens' is missing");
-        return;
+    size_t n, length = 0;
+    if (a->tokens == NULL) fail(&c->failure, 400, NULL, "tokens", "'tokens' is missing");
+    else if (json_tokens(a->tokens, m->info.vocab, &ids, &n, "tokens", "a list of ids of tokens", &c->failure)) {
+        r = infer_detokenize(m->model, ids, n, INFER_TEXT_WRITE_SPECIAL, NULL, 0, &length, &err);
+        if (r == INFER_OK && (text = cli_alloc("serve", length + 1, 1)) == NULL) fail(&c->failure, 503, NULL, NULL, "out of memory");
+        if (text) r = infer_detokenize(m->model, ids, n, INFER_TEXT_WRITE_SPECIAL, text, length, &length, &err);
+        if (r == INFER_OK) out(&c->out, "{\"content\":%J}", text ? text : "", text ? length : 0);
+        else fail_by(&c->failure, r, err.message);
     }
-    ids = cli_alloc("serve", n + 1, sizeof *ids);
-    for (i = 0; ids && i < n; i++) {
-        const infer_json *v = infer_json_at(a->tokens, i);
-        const int64_t id = infer_json_int(v);
-        if (infer_json_kind(v) != INFER_JSON_INT || id < 0 || id >= m->info.vocab)
-            fail(&c->failure, 400, NULL, "tokens", "'tokens' must be a list of ids of tokens");
-        ids[i] = (infer_token)id;
-    }
-    r = ids && !c->failure.status ? infer_detokenize(m->model, ids, n, INFER_TEXT_WRITE_SPECIAL, NULL, 0, &length, &err) : INFER_ERR_MEMORY;
-    if (r == INFER_OK) text = cli_alloc("serve", length + 1, 1);
-    if (text) r = infer_detokenize(m->model, ids, n, INFER_TEXT_WRITE_SPECIAL, text, length, &length, &err);
-    if (text && r == INFER_OK) out(&c->out, "{\"content\":%J}", text, length);
-    else fail_by(&c->failure, r, ids && r != INFER_OK ? err.message : "out of memory");
     free(text);
     free(ids);
 }
@@ -111,10 +109,9 @@ void route_detokenize(call *c) { with_model(c, DETOKENIZE, sizeof DETOKENIZE / s
 /* ---- templates ------------------------------------------------------------------------------ */
 
 static const parameter TEMPLATE[] = {
-    {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL},
+    SERVE_PARAM_MODEL,
     {"messages", PARAM_LIST, PARAM_AT(messages), 0, 0, NULL},
-    {"tools", PARAM_LIST, PARAM_AT(tools), 0, 0, NULL},
-    {"chat_template_kwargs", PARAM_OBJECT, PARAM_AT(variables), 0, 0, NULL},
+    SERVE_PARAMS_TEMPLATE,
 };
 
 void route_apply_template(call *c) {
