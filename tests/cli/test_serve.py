@@ -65,6 +65,8 @@ def chat(o, s):
     check(r.choices[0].message.content == story, "roles and parts of text", r)
     r = o.chat.completions.create(model="model", messages=ONCE, max_tokens=5, temperature=0, user="me", store=False, metadata={"a": "b"}, service_tier="auto")
     check(r.choices[0].finish_reason == "length", "what changes nothing is accepted", r)
+    r = o.chat.completions.create(model="model", messages=ONCE, max_tokens=12, temperature=0, extra_body={"stop_token_ids": [comma]})
+    check(r.choices[0].finish_reason == "stop" and r.usage.completion_tokens < 3, "stop_token_ids", r)
 
 
 def logprobs(o):
@@ -175,7 +177,8 @@ def refusals(openai, o, s):
                              ("reasoning_effort", {"reasoning_effort": "high"}, "unsupported_parameter"), ("a tool of another type", {"tools": [{"type": "web_search"}]}, "unsupported_tool"),
                              ("a form and tools", {"tools": [ADD], "response_format": {"type": "json_object"}}, None),
                              ("an unknown tool", {"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "nope"}}}, None),
-                             ("the model's temperature", {"temperature": "hot"}, "invalid_type"),
+                             ("the model's temperature", {"temperature": "hot"}, "invalid_type"), ("stop strings beyond 64", {"stop": ["x%d" % i for i in range(65)]}, None),
+                             ("tokens that are none", {"extra_body": {"stop_token_ids": [10 ** 9]}}, "invalid_type"),
                              ("a wrong grammar", {"extra_body": {"grammar": "root ::= ("}}, "invalid_grammar")):
         try:
             r = o.chat.completions.create(**dict(dict(model="model", messages=ONCE, max_tokens=5), **body))
@@ -221,6 +224,13 @@ def completions(openai, o):
     only = o.completions.create(model="model", prompt="Once upon a time", max_tokens=0, echo=True, logprobs=1)
     check(only.choices[0].text == "Once upon a time" and only.usage.completion_tokens == 0 and only.usage.prompt_tokens == 5 and
           all(abs(a - b) < 1e-4 for a, b in zip(only.choices[0].logprobs.token_logprobs[1:], l.token_logprobs[1:])), "a prompt alone", only)
+    for echo in (False, True): # characters count the whole text, whatever it comes in
+        whole = o.completions.create(model="model", prompt="Once upon a time", max_tokens=6, temperature=0, logprobs=2, echo=echo).choices[0]
+        parts = [p.choices[0] for p in o.completions.create(model="model", prompt="Once upon a time", max_tokens=6, temperature=0, logprobs=2, echo=echo, stream=True)]
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            got = [x for p in parts for x in getattr(p.logprobs, name)]
+            check(got == getattr(whole.logprobs, name) and len(got) == (11 if echo else 6), "%s in a stream, echo %s" % (name, echo), (got, whole))
+        check("".join(p.text for p in parts) == whole.text and whole.logprobs.text_offset[:2] == [0, len(whole.logprobs.tokens[0])], "text in a stream, echo %s" % echo, parts)
     ids = o.post("/../tokenize", body={"content": "Once upon a time", "add_special": True}, cast_to=object)["tokens"]
     check(o.completions.create(model="model", prompt=ids, max_tokens=12, temperature=0).choices[0].text == story, "a prompt of tokens", ids)
     for what, body in (("suffix", {"suffix": "end"}), ("best_of", {"best_of": 3}), ("an empty list", {"prompt": []}), ("tokens that are none", {"prompt": [99999999]})):
@@ -279,6 +289,8 @@ def vectors(o, s):
     check(status == 200 and len(struct.unpack("<64f", base64.b64decode(got["data"][0]["embedding"]))) == 64, "raw base64", got)
     status, got = s.post("/v1/embeddings", input=[])
     check(status == 400 and got["error"]["param"] == "input", "no texts", got)
+    status, got = s.post("/v1/embeddings", input=["x"] * 2049)
+    check(status == 400 and "2048" in got["error"]["message"], "too many texts", got)
     status, got = s.post("/v1/rerank", query="x", documents=["a", "b"])
     check(status == 400 and "classifier" in got["error"]["message"], "a model that does not rank", got)
 
@@ -357,6 +369,7 @@ def texts(s):
     check(status == 200 and all(isinstance(t["id"], int) and isinstance(t["piece"], (str, list)) for t in r["tokens"]), "pieces", r)
     check(s.post("/detokenize", tokens=[10 ** 9])[0] == 400 and s.post("/tokenize")[0] == 400, "what is no token")
     check(s.post("/apply-template", messages=ONCE)[1]["prompt"].endswith("Once upon a time"), "the template")
+    check(s.post("/apply-template", messages=ONCE, tools=[ADD])[1]["prompt"] == "<s>add <tool_call>Once upon a time", "the template with tools", s.post("/apply-template", messages=ONCE, tools=[ADD]))
     status, r = s.get("/v1/models")
     check([m["id"] for m in r["data"]][:1] == ["model"] and s.get("/v1/models/model")[1]["id"] == "model" and s.get("/v1/models/other")[0] == 404, "models", r)
     status, r = s.get("/props")
@@ -370,6 +383,23 @@ def texts(s):
         check(line.startswith("# ") or len(line.rsplit(" ", 1)) == 2 and float(line.rsplit(" ", 1)[1]) >= 0, "a line of figures", line)
     status, headers, text = s.send("GET", "/")
     check(status == 200 and text.startswith("<!") and "script-src" in headers["Content-Security-Policy"] and "unsafe-inline" not in headers["Content-Security-Policy"].split("style-src")[0], "the page", headers)
+
+
+def defaults():
+    """What the command line sets is what requests without it get; a file without a template chats by ChatML if it is told to."""
+    s = Server(PLAIN, "--chatml", "--top-k", "1", "--lookup")
+    ask = dict(prompt="Once upon a time", max_tokens=12)
+    texts = {s.post("/v1/completions", seed=i, **ask)[1]["choices"][0]["text"] for i in range(3)}
+    check(len(texts) == 1 and texts.pop().startswith(STORY[:20]), "sampling options of the server", texts)
+    texts = {s.post("/v1/completions", seed=i, top_k=40, temperature=1.5, **ask)[1]["choices"][0]["text"] for i in range(3)}
+    check(len(texts) > 1, "a request's own come first", texts)
+    status, r = s.post("/apply-template", messages=ONCE)
+    check(status == 200 and r["prompt"].startswith("<|im_start|>user\nOnce upon a time<|im_end|>"), "ChatML", r)
+    check(s.stop() == 0, "the server ends", s.log)
+    s = Server(PLAIN)
+    status, r = s.post("/v1/chat/completions", messages=ONCE)
+    check(status == 400 and r["error"]["code"] == "no_chat_template" and "--chatml" in r["error"]["message"], "no template", r)
+    check(s.stop() == 0, "the server ends", s.log)
 
 
 def agent(s):
@@ -431,6 +461,7 @@ def main():
         agent(s)
         check(s.stop() == 0, "the server ends", s.log)
         ranks(folder)
+        defaults()
         forced(folder)
     end()
 

@@ -214,9 +214,9 @@ def limits(path):
 
 # ---- clients that vanish ---------------------------------------------------------------------------------------------
 
-def begun(s, stream, n=1):
+def begun(s, stream, n=1, **more):
     """A request that runs, on a socket of its own."""
-    body = json.dumps(dict(LONG, stream=stream, n=n)).encode()
+    body = json.dumps(dict(LONG, stream=stream, n=n, **more)).encode()
     c = raw(s, b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     if stream:
         c.recv(1000)
@@ -249,6 +249,21 @@ def vanish(path):
     c.close()
     check(idle(s), "one that did not read")
     finish(s, "vanished clients")
+    # one whose reply would be more than what waits for it
+    s = server(path, "--cache", "64k", "--parallel", "32")
+    c = begun(s, True, 32, logprobs=True, top_logprobs=20)
+    slots = []
+    check(until(lambda: slots.clear() or slots.extend(s.get("/slots")[1]) or len(slots) == 32 and all(x["state"] == "ended" for x in slots), 40) and
+          0 < sum(x["new_tokens"] for x in slots) < 32 * 1900, "a reader that is too slow is cancelled", slots)
+    check(b"[DONE]" not in received(c) and until(lambda: s.metric("requests_cancelled_total") == 1), "and its reply is cut")
+    c.close()
+    finish(s, "a slow reader")
+    # --seconds ends a reply, whatever it may still say
+    s = server(path, "--seconds", "1", "--exact", "--parallel", "32", "--cache", "64k")
+    got, _, text = s.send("POST", "/v1/chat/completions", dict(LONG, n=32))
+    ends = json.loads(text)["choices"]
+    check(got == 200 and {e["finish_reason"] for e in ends} == {"length"} and json.loads(text)["usage"]["completion_tokens"] < 32 * 1900, "--seconds", text[-300:])
+    finish(s, "--seconds")
 
 
 # ---- nonsense --------------------------------------------------------------------------------------------------------

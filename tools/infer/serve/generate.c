@@ -446,7 +446,7 @@ void job_free(job *j) {
         out_end(&c->calls);
         out_end(&c->logprobs);
     }
-    if (unfinished) {
+    if (unfinished || j->lost) {
         pthread_mutex_lock(&j->server->lock);
         j->server->counters.cancelled++;
         pthread_mutex_unlock(&j->server->lock);
