@@ -393,6 +393,10 @@ def defaults():
     check(len(texts) == 1 and texts.pop().startswith(STORY[:20]), "sampling options of the server", texts)
     texts = {s.post("/v1/completions", seed=i, top_k=40, temperature=1.5, **ask)[1]["choices"][0]["text"] for i in range(3)}
     check(len(texts) > 1, "a request's own come first", texts)
+    figures = dict(temperature=0.5, top_p=0.9, frequency_penalty=0.1, presence_penalty=0.1, top_k=5, min_p=0.1, typical_p=0.9, top_n_sigma=1, xtc_probability=0.1, xtc_threshold=0.2, dynatemp_range=0.1,
+                   dynatemp_exponent=1, repeat_penalty=1.1, repetition_penalty=1.1, repeat_last_n=32, dry_multiplier=0.5, dry_base=1.5, dry_allowed_length=2, dry_penalty_last_n=-1)
+    for name, value in figures.items():
+        check(s.post("/v1/completions", **dict(ask, **{name: value}))[0] == 200 and s.post("/v1/completions", **dict(ask, **{name: "x"}))[0] == 400, name)
     status, r = s.post("/apply-template", messages=ONCE)
     check(status == 200 and r["prompt"].startswith("<|im_start|>user\nOnce upon a time<|im_end|>"), "ChatML", r)
     check(s.stop() == 0, "the server ends", s.log)
