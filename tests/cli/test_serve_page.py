@@ -681,7 +681,7 @@ def test_damaged():
     p = page()
     p.say('one')
     p.js('''const good = JSON.parse(localStorage.getItem(Object.keys(localStorage).find((k) => k.startsWith('infer.c.'))));
-      ['', '{', '[]', 'null', '{"id":"5"}', '{"id":"6","messages":[7]}', JSON.stringify({...good, id: 'not its key'})].forEach((s, i) => localStorage.setItem('infer.c.' + i, s));
+      ['', '{', '[]', 'null', '{"id":"5"}', '{"id":"6","messages":[7]}', JSON.stringify({...good, id: 'not its key', messages: [{...good.messages[0], calls: [{ id: { toString: 1 } }]}]})].forEach((s, i) => localStorage.setItem('infer.c.' + i, s));
       localStorage.setItem('infer.settings', '{"temperature":"hot","system":5,"seed":1e999}'); localStorage.setItem('infer.theme', '<b>');''')
     p.open()
     check(p.texts('#list .open') == ['one'] and p.texts('article.user .said') == ['one'] and '7 stored conversations are damaged' in p.texts('#notice')[0], p.texts('#notice'))

@@ -39,7 +39,7 @@ function clean(v) {
     const out = { id: m.id, parent: m.parent, role: m.role, content: m.content };
     for (const name of ['reasoning', 'error', 'finish', 'call', 'name']) if (isText(m[name])) out[name] = m[name];
     for (const name of ['tokens', 'used', 'rate', 'thought']) if (Number.isFinite(m[name])) out[name] = m[name];
-    if (Array.isArray(m.calls)) out.calls = m.calls.map((c) => ({ id: String(c?.id ?? ''), name: String(c?.name ?? ''), arguments: String(c?.arguments ?? '') }));
+    if (Array.isArray(m.calls)) out.calls = m.calls.map((call) => Object.fromEntries(['id', 'name', 'arguments'].map((name) => [name, isText(call?.[name]) ? call[name] : ''])));
     ids.add(m.id);
     messages.push(out);
   }

@@ -64,7 +64,7 @@ async function properties() {
   let said = {};
   try { said = await (await request(several ? 'props?model=' + encodeURIComponent(model) : 'props')).json(); } catch { /* nothing */ }
   if (modelOf(current) !== model) return; // another was chosen meanwhile
-  served = several && said.model !== model ? {} : said;
+  served = several && said?.model !== model ? {} : said || {};
   showModel();
 }
 
