@@ -74,6 +74,7 @@ def text():
 
 # What writes files; OUT stands for a name. Each takes long enough to be stopped, and more than a small disk holds.
 COMMANDS = {
+    'synth': lambda: ['synth', 'arch=llama,width=1024,layers=1,heads=8,kv_heads=8,ff=3072,vocab=512', 'q4_k_m', 'OUT'],
     'quantize': lambda: ['quantize', model(), 'OUT', 'IQ2_XXS', '-t', '1'],
     'quantize in parts': lambda: ['quantize', model(), 'OUT', 'IQ2_XXS', '-t', '1', '--split-max-tensors', '4'],
     'quantize parts': lambda: ['quantize', parts(model(), 4), 'OUT', 'IQ2_XXS', '-t', '1', '--keep-split'],
