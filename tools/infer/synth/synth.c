@@ -252,6 +252,7 @@ static int write_model(const synth_shape *s, int type, uint64_t seed, const char
     out_file file;
     int status;
     char text[32];
+    cli_catch_interrupts();
     if (!out_open(&file, "synth", path)) return CLI_FAILED;
     memset(&w, 0, sizeof w);
     w.out = &file.out;
@@ -264,7 +265,6 @@ static int write_model(const synth_shape *s, int type, uint64_t seed, const char
     w.announcing = 0;
     if (w.empty) status = cli_usage_error("synth", "the shape leaves no values for %s", w.empty);
     else {
-        cli_catch_interrupts();
         w.total = w.out->data_n;
         cli_progress_begin(&w.bar, "writing");
         gguf_begin(w.out);
