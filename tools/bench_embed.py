@@ -29,17 +29,13 @@ def timed(once, texts, rounds):
 # ---- llama.cpp: run in a process of its own ---------------------------------------------------------------------------------------
 
 def llama_main(model, threads, rounds, length, texts):
-    import llama_cpp as L
+    L, named, loaded = B.package_open(model)
     length, texts = int(length), int(texts)
     side = max(PASS // length, 1)
-    quiet = L.llama_log_callback(lambda level, text, user: None)
-    L.llama_log_set(quiet, None)
-    L.llama_backend_init()
-    loaded = L.llama_model_load_from_file(model.encode(), L.llama_model_default_params())
     params = L.llama_context_default_params()
     params.n_ctx = params.n_batch = params.n_ubatch = side * length
     params.n_seq_max, params.n_threads, params.n_threads_batch, params.embeddings = side, int(threads), int(threads), True
-    context = L.llama_init_from_model(loaded, params)
+    context = named("llama_init_from_model", "llama_new_context_with_model")(loaded, params)
     if not context:
         sys.exit("cannot make a context")
     batch = L.llama_batch_init(side * length, 0, 1)

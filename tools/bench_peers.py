@@ -245,22 +245,29 @@ class Package:
         return Run(tps, share, stole, [])
 
 
-def package_main(model, threads, rounds, prompts, new, depths):
-    """Time llama_decode by the package's plain C functions, whose names changed over the years."""
+def package_open(model):
+    """(the package, its function of one of these names, the model): its plain C functions, whose names changed over the years. On the CPU,
+    without its log."""
     import llama_cpp as L
     def named(*names):
         return next(getattr(L, n) for n in names if hasattr(L, n))
-    threads, rounds, new = int(threads), int(rounds), int(new)
-    prompts, depths = [int(x) for x in prompts.split(",") if int(x)], [int(x) for x in depths.split(",")]
     if hasattr(L, "llama_log_callback"):
-        quiet = L.llama_log_callback(lambda level, text, user: None)
-        L.llama_log_set(quiet, None)
+        L.bench_quiet = L.llama_log_callback(lambda level, text, user: None) # which must live as long as the package
+        L.llama_log_set(L.bench_quiet, None)
     L.llama_backend_init()
     params = L.llama_model_default_params()
     params.n_gpu_layers = 0
     loaded = named("llama_model_load_from_file", "llama_load_model_from_file")(model.encode(), params)
     if not loaded:
         sys.exit("cannot load " + model)
+    return L, named, loaded
+
+
+def package_main(model, threads, rounds, prompts, new, depths):
+    """Time llama_decode."""
+    L, named, loaded = package_open(model)
+    threads, rounds, new = int(threads), int(rounds), int(new)
+    prompts, depths = [int(x) for x in prompts.split(",") if int(x)], [int(x) for x in depths.split(",")]
     batch = 2048
     params = L.llama_context_default_params()
     params.n_ctx = (max(prompts + [d + new for d in depths]) + 16 + 255) // 256 * 256

@@ -213,7 +213,7 @@ def repository_files():
             folders[:] = [d for d in folders if d not in ("build", ".git")]
             found += [os.path.relpath(os.path.join(folder, x), ROOT) for x in files]
     kinds = (".c", ".h", ".cpp", ".py", ".sh", ".md", ".yml", ".txt", ".k", ".def")
-    skip = ("tests/data/", "infer.h", "kernels_embed.h", "tools/infer/serve/page_embed.h", "tests/fuzz/corpus")
+    skip = ("tests/data/", "infer.h", "kernels_embed.h", "tests/fuzz/corpus")
     names = {n.replace(os.sep, "/") for n in found} | {".ci/run", "Makefile"}
     return sorted(n for n in names if (n.endswith(kinds) or n in (".ci/run", "Makefile")) and not n.startswith(skip)
                   and os.path.isfile(os.path.join(ROOT, n)))

@@ -13,6 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(ROOT, "tools", "infer", "serve", "page")
 OUT = os.path.join(ROOT, "tools", "infer", "serve", "page_embed.h")
 PIECE = 4000  # bytes of a string (C99 promises 4095)
+COLUMNS = 150  # of a line of C, without indentation and quotes
 
 
 def read(name):
@@ -36,29 +37,23 @@ def policy(text):
             "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'" % (hashed("style"), hashed("script")))
 
 
-def pieces(text):
-    """C strings of whole lines."""
-    piece = ""
-    for line in text.splitlines(keepends=True):
-        if piece and len((piece + line).encode("utf-8")) > PIECE:
-            yield piece
-            piece = ""
-        piece += line
-    yield piece
-
-
-def quoted(piece):
-    """A line of C for a line of text: what is no ASCII, and ? (of trigraphs), as octal digits."""
-    def byte(c):
-        return {10: "\\n", 34: '\\"', 92: "\\\\"}.get(c) or (chr(c) if 32 <= c < 127 and c != 63 else "\\%03o" % c)
-    return "\n".join('    "%s"' % "".join(map(byte, line.encode("utf-8"))) for line in piece.splitlines(keepends=True))
+def quoted(data):
+    """Lines of C for bytes, each as full as it can be: what is no ASCII, and ? (of trigraphs), as octal digits."""
+    lines = [""]
+    for c in data:
+        byte = {10: "\\n", 34: '\\"', 92: "\\\\"}.get(c) or (chr(c) if 32 <= c < 127 and c != 63 else "\\%03o" % c)
+        if len(lines[-1] + byte) > COLUMNS:
+            lines.append("")
+        lines[-1] += byte
+    return "\n".join('    "%s"' % line for line in lines)
 
 
 def header():
-    text = page()
+    text = page().encode("utf-8")
     return ("// page_embed.h: made by tools/embed_page.py from tools/infer/serve/page/; not to be edited\n\n"
-            "#define PAGE_POLICY \\\n%s\n#define PAGE_BYTES %d\n\n// one after the other they are the page\nstatic const char *const page_pieces[] = {\n%s};\n" %
-            (quoted(policy(text)), len(text.encode("utf-8")), "".join(quoted(p) + ",\n" for p in pieces(text))))
+            "#define PAGE_POLICY \\\n%s\n\n// one after the other they are the page\nstatic const char *const page_pieces[] = {\n%s};\n" %
+            (quoted(policy(page()).encode("utf-8")).replace("\n", " \\\n"),
+             "".join(quoted(text[i:i + PIECE]) + ",\n" for i in range(0, len(text), PIECE))))
 
 
 def main():

@@ -1,9 +1,8 @@
 /* encode_grids.c: the entry of a code book with the least error, for types whose index names 8 or 4 values at once.
  *
  * Owns:  the search in a code book, which is exact. May not know: blocks, how scales are found.
- * How:   for levels v and a scale s the error is sum w (x - s v)^2 = sum w x^2 + s^2 * cost, where cost = square -
- *        twice
- *        / s, square = sum w v^2, twice = sum 2 w x v. A value has few levels: 3 (IQ1, IQ2) or 8 (IQ3). An entry is two
+ * How:   for levels v and a scale s the error is sum w (x - s v)^2 = sum w x^2 + s^2 * cost, cost = square - twice / s,
+ *        square = sum w v^2, twice = sum 2 w x v. A value has few levels: 3 (IQ1, IQ2) or 8 (IQ3). An entry is two
  *        halves, and a half is two parts of 9 or 8 kinds (two values of 3 levels, or one of 8). square and twice of
  *        each kind of each part are made once and serve all scales. For a scale, the costs of all second halves are
  *        made; first halves that could not be better even with the best second half are skipped.

@@ -21,8 +21,8 @@ typedef struct infer__iq {
     int even;         /* of eight signs an even number are minus */
     int shifted;      /* 8 or 32: no signs; levels are 1/8 higher or lower, for so many values together */
     float unit;
-    float power,
-        lowest;   /* of levels: the root of the mean square that groups often have; the lowest of uniform entries */
+    float power;  /* of levels: the root of the mean square that groups often have */
+    float lowest; /* the lowest level of uniform entries */
     int patience; /* codes that may be no better before the search ends */
 } infer__iq;
 

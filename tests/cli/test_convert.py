@@ -367,6 +367,19 @@ def test_other_mathematics():
     refused(folder('bad', stray), 'qweight')
 
 
+def changed_headers(path, name, raw, seed, *options):
+    """Random changes to the header of a file of tensors: one line of error, or what it converts to."""
+    r = random.Random(seed)
+    head = 8 + struct.unpack('<Q', raw[:8])[0]
+    for _ in range(60):
+        text = bytearray(raw[8:head])
+        for _ in range(r.randrange(1, 4)):
+            text[r.randrange(len(text))] = r.randrange(256)
+        write(name, raw[:8] + bytes(text) + raw[head:])
+        done = cli.Result(subprocess.run([cli.INFER, 'convert', path, temp('cut.gguf'), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60))
+        check(done.status in (0, 1) and (done.status == 0 or done.err.count('\n') == 1), 'status %d, %r' % (done.status, done.err))
+
+
 def test_damaged_safetensors():
     """A file cut anywhere, a changed header: one line of error, or a model; never anything else."""
     path = folder('cut', made())
@@ -383,14 +396,7 @@ def test_damaged_safetensors():
         text = raw[8:head].replace(old.encode(), new.encode(), 1)
         write('cut/model.safetensors', struct.pack('<Q', len(text)) + text + raw[head:])
         refused(path, 'tensor|JSON')
-    r = random.Random(1)
-    for _ in range(60):
-        text = bytearray(raw[8:head])
-        for _ in range(r.randrange(1, 4)):
-            text[r.randrange(len(text))] = r.randrange(256)
-        write('cut/model.safetensors', struct.pack('<Q', len(text)) + bytes(text) + raw[head:])
-        done = cli.Result(subprocess.run([cli.INFER, 'convert', path, temp('cut.gguf')], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60))
-        check(done.status in (0, 1) and (done.status == 0 or done.err.count('\n') == 1), 'status %d, %r' % (done.status, done.err))
+    changed_headers(path, 'cut/model.safetensors', raw, 1)
 
 
 # ---- what transformers saved -----------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import os
 import random
 import re
 import struct
-import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -154,7 +153,7 @@ def refused(path, model, why, *options, status=1):
     done = infer('convert', path, out, *(('--base', model) if model else ()), *options, status=status)
     check(any(w in done.err for w in why.split('|')), '%r does not say %r' % (done.err, why))
     check(status == 2 or sum(not line.startswith('warning: ') for line in done.err.splitlines()) == 1, done.err)
-    check(not os.path.exists(out) and not [f for f in os.listdir(cli.TEMP) if f.endswith('.part')], 'a file is left')
+    check(not os.path.exists(out) and not [f for f in os.listdir(cli.TEMP) if '.part' in f], 'a file is left')
 
 
 # ---- families --------------------------------------------------------------------------------------------------------
@@ -407,14 +406,7 @@ def test_damaged():
     for n in (0, 7, 8, head // 2, head, head + 99, len(whole) - 1):
         write('adapter/adapter_model.safetensors', whole[:n])
         refused(temp('adapter'), path, 'adapter_model.safetensors')
-    r = random.Random(2)
-    for _ in range(60):
-        text = bytearray(whole[8:head])
-        for _ in range(r.randrange(1, 4)):
-            text[r.randrange(len(text))] = r.randrange(256)
-        write('adapter/adapter_model.safetensors', struct.pack('<Q', len(text)) + bytes(text) + whole[head:])
-        done = cli.Result(subprocess.run([cli.INFER, 'convert', temp('adapter'), temp('cut.gguf'), '--base', path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60))
-        check(done.status in (0, 1) and (done.status == 0 or done.err.count('\n') == 1), 'status %d, %r' % (done.status, done.err))
+    base.changed_headers(temp('adapter'), 'adapter/adapter_model.safetensors', whole, 2, '--base', path)
     os.remove(temp('adapter') + '/adapter_model.safetensors')
     refused(temp('adapter'), path, 'there is no adapter_model.safetensors')
     write('adapter/adapter_model.bin', 'PK')

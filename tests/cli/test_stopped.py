@@ -21,10 +21,13 @@ import test_convert
 import test_perplexity
 from test_cli import check, infer, read, temp, write
 
+SHAPE = 'arch=llama,width=1024,layers=1,heads=8,kv_heads=8,ffn=3072,vocab=512'
+
+
 def model():
     """About 30 MB."""
     if not os.path.exists(temp('in.gguf')):
-        infer('synth', 'arch=llama,width=1024,layers=1,heads=8,kv_heads=8,ffn=3072,vocab=512', 'f16', temp('in.gguf'))
+        infer('synth', SHAPE, 'f16', temp('in.gguf'))
     return temp('in.gguf')
 
 
@@ -74,6 +77,7 @@ def text():
 
 # What writes files; OUT stands for a name. Each takes long enough to be stopped, and more than a small disk holds.
 COMMANDS = {
+    'synth': lambda: ['synth', SHAPE, 'f16', 'OUT'],
     'quantize': lambda: ['quantize', model(), 'OUT', 'IQ2_XXS', '-t', '1'],
     'quantize in parts': lambda: ['quantize', model(), 'OUT', 'IQ2_XXS', '-t', '1', '--split-max-tensors', '4'],
     'quantize parts': lambda: ['quantize', parts(model(), 4), 'OUT', 'IQ2_XXS', '-t', '1', '--keep-split'],

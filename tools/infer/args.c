@@ -162,29 +162,51 @@ int cli_parse_count(const char *text, int64_t *out) {
     return 1;
 }
 
-/* Texts of OPT_TEXT that were read from files; freed when the program ends. */
-static char **read_texts;
-static int n_read_texts;
+/* Texts of OPT_TEXT that were read from files, and items of lists; freed when the program ends. */
+static void **kept;
+static int n_kept;
 
 void cli_args_free(void) {
-    while (n_read_texts > 0) free(read_texts[--n_read_texts]);
-    free(read_texts);
-    read_texts = NULL;
+    while (n_kept > 0) free(kept[--n_kept]);
+    free(kept);
+    kept = NULL;
+}
+
+/* Where p is kept, or a new place; -1 = out of memory. */
+static int place_of(const char *command, const void *p) {
+    void **grown;
+    int i;
+    for (i = 0; p && i < n_kept; i++)
+        if (kept[i] == p) return i;
+    grown = cli_grow(command, kept, (size_t)n_kept + 1, sizeof *grown);
+    if (grown == NULL) return -1;
+    kept = grown;
+    kept[n_kept] = NULL;
+    return n_kept++;
+}
+
+int cli_list_add(const char *command, cli_list *list, const char *item) {
+    const int at = place_of(command, (const void *)list->items);
+    const char **items = at < 0 ? NULL : cli_grow(command, kept[at], (size_t)list->n + 1, sizeof *items);
+    if (items == NULL) return 0;
+    items[list->n++] = item;
+    list->items = items;
+    kept[at] = (void *)items;
+    return 1;
 }
 
 static int set_text(const char *command, const char *name, const char **value, const char *text) {
-    char **grown, *data;
+    char *data;
     size_t n;
+    int at;
     *value = text;
     if (text[0] != '@') return 1;
     *value = text + 1;
     if (text[1] == '@') return 1; /* a text that begins with @ */
-    grown = cli_grow(command, read_texts, (size_t)n_read_texts + 1, sizeof *grown);
-    if (grown == NULL) return 0;
-    read_texts = grown;
-    data = cli_read_file(command, text + 1, &n);
+    at = place_of(command, NULL);
+    if (at < 0) return 0;
+    kept[at] = data = cli_read_file(command, text + 1, &n);
     if (data == NULL) return 0;
-    read_texts[n_read_texts++] = data;
     *value = data;
     if (strlen(data) == n) return 1;
     cli_fail(command, "%s: %s holds a zero byte", name, text + 1);
@@ -213,8 +235,6 @@ static int set_number(const char *command, const cli_option *o, const char *name
 
 /* Store one option's value. Returns 0 after saying what is wrong; *failed: it was not the usage. */
 static int set_option(const char *command, const cli_option *o, const char *name, const char *text, int *failed) {
-    const char **items;
-    cli_list *list;
     char *end = NULL;
     double x;
     int k;
@@ -224,15 +244,8 @@ static int set_option(const char *command, const cli_option *o, const char *name
         *failed = !set_text(command, name, (const char **)o->value, text);
         return !*failed;
     case OPT_LIST:
-        list = o->value;
-        items = cli_grow(command, (void *)list->items, (size_t)list->n + 1, sizeof *items);
-        if (items == NULL) {
-            *failed = 1;
-            return 0;
-        }
-        items[list->n++] = text;
-        list->items = items;
-        return 1;
+        *failed = !cli_list_add(command, o->value, text);
+        return !*failed;
     case OPT_CHOICE:
     case OPT_SWITCH:
         k = parse_choice(o->kind == OPT_SWITCH ? SWITCH : o->arg, text);

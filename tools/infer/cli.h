@@ -112,7 +112,7 @@ typedef struct cli_common {
     const char *model, *cpu_level, *pre, *devices, *shares, *kernel_cache, *report;
     cli_list loras, controls;
     int merge;
-    cli_sampling sampling; /* TAKES_SAMPLING: to be given to cli_sampling_free at the end, also when parsing failed */
+    cli_sampling sampling; /* TAKES_SAMPLING */
 } cli_common;
 
 /* Which of the shared options a command takes. */
@@ -144,7 +144,8 @@ int cli_edit_distance(const char *a, size_t n_a, const char *b, size_t n_b);
 int cli_parse_count(const char *text, int64_t *out);
 /* A seed of 31 bits that differs from run to run. */
 uint64_t cli_random_seed(void);
-void cli_args_free(void); /* texts that options read from files */
+int cli_list_add(const char *command, cli_list *list, const char *item); /* 0 = out of memory */
+void cli_args_free(void); /* items of lists, and texts that options read from files: they are there until then */
 /* One line on stderr, and the exit status for wrong usage. */
 int cli_usage_error(const char *command, const char *format, ...) CLI_PRINTF(2, 3);
 
@@ -175,7 +176,6 @@ int cli_completions(int argc, char **argv, const cli_command *commands, int n_co
 int cli_sampling_options(cli_sampling *s, cli_option *out);
 /* Checks names and biases: returns 0 after saying what is wrong. */
 int cli_sampling_check(const char *command, const cli_sampling *s);
-void cli_sampling_free(cli_sampling *s);
 /* The grammar that --grammar, --schema or --json-object ask for, to s->grammar (NULL: none), which the caller destroys
  * after its sampler. Says why and returns 0 on failure. */
 int cli_grammar(const char *command, infer_model *model, cli_sampling *s);

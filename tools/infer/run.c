@@ -377,13 +377,6 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     return ok;
 }
 
-static void release(request *q, cli_common *common) {
-    free((void *)q->stop.items);
-    free((void *)q->stop_ids.items);
-    free(q->stop_tokens);
-    cli_sampling_free(&common->sampling);
-}
-
 int cmd_run(int argc, char **argv) {
     const char *prompt = NULL, *prompt_path = NULL, *behind_path = NULL, *args[2];
     char *behind = NULL;
@@ -441,26 +434,13 @@ int cmd_run(int argc, char **argv) {
     memset(&q, 0, sizeof q);
     q.best_of = 1;
     q.logprobs = -1;
-    if (!cli_parse(&spec, argc, argv, &common, args, &status)) {
-        release(&q, &common);
-        return status;
-    }
-    if (converse) { /* chat reads the same words */
-        release(&q, &common);
-        return cmd_chat(argc, argv);
-    }
-    if ((prompt != NULL) + (prompt_path != NULL) + (args[1] != NULL) != 1) {
-        release(&q, &common);
+    if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
+    if (converse) return cmd_chat(argc, argv); /* which reads the same words */
+    if ((prompt != NULL) + (prompt_path != NULL) + (args[1] != NULL) != 1)
         return cli_usage_error("run", "give one prompt: -p TEXT or -f FILE (for a conversation: infer chat %s)", args[0]);
-    }
-    if (limit == 0) {
-        release(&q, &common);
-        return cli_usage_error("run", "-n: expected 1 or more, or -1 for no limit, got 0");
-    }
-    if (q.best_of > 1 && (q.logprobs >= 0 || q.next)) {
-        release(&q, &common);
+    if (limit == 0) return cli_usage_error("run", "-n: expected 1 or more, or -1 for no limit, got 0");
+    if (q.best_of > 1 && (q.logprobs >= 0 || q.next))
         return cli_usage_error("run", "%s and --best-of exclude each other", q.next ? "--top-next" : "--prompt-logprobs");
-    }
     q.limit = limit < 0 ? 0 : limit;
     common.mtp = q.mtp;
     q.prompt = data = cli_prompt("run", args[1] ? args[1] : prompt, prompt_path, escapes, &q.prompt_length);
@@ -471,6 +451,6 @@ int cmd_run(int argc, char **argv) {
     cli_model_close(model);
     free(data);
     free(behind);
-    release(&q, &common);
+    free(q.stop_tokens);
     return cli_run_interrupted() ? CLI_INTERRUPTED : ok ? CLI_DONE : CLI_FAILED;
 }

@@ -82,12 +82,6 @@ int cli_sampling_options(cli_sampling *s, cli_option *out) {
     return n;
 }
 
-void cli_sampling_free(cli_sampling *s) {
-    free((void *)s->breakers.items);
-    free((void *)s->biases.items);
-    s->breakers.items = s->biases.items = NULL;
-}
-
 /* The value of option i; 0 when it was not given. */
 static int given(const cli_sampling *s, int i, double *value) {
     if (FIGURES[i].whole && s->whole[i] == INT64_MIN) return 0;

@@ -43,35 +43,39 @@ static void infer__matmul_floats(const infer__matmul_job *job, int32_t j, int32_
                       a->y[j].stride, worker);
 }
 
-static void infer__matmul_decoded(const infer__matmul_job *job, int32_t j, int32_t r, int32_t n, int worker) {
+static void infer__matmul_decoded(const infer__matmul_job *job, int32_t j, int32_t r, int32_t n, const float *bias,
+                                  int worker) {
     const infer__matmul_args *a = job->a;
     int64_t stride;
+    int32_t i;
     const float *rows = infer__weight_rows(a->w[j], r, n, infer__cpu_scratch(job->c, worker), &stride);
     job->c->kernels->tile(rows, stride, n, infer__row(&a->x, 0), a->x.stride, a->x.rows, a->w[j]->cols,
                           infer__row(&a->y[j], 0) + r, a->y[j].stride);
+    for (i = 0; bias && i < a->x.rows; i++) {
+        float *y = infer__row(&a->y[j], i) + r;
+        infer__plus(y, y, bias, n);
+    }
 }
 
 static void infer__matmul_task(void *arg, int task, int worker) {
     const infer__matmul_job *job = (const infer__matmul_job *)arg;
     const infer__matmul_args *a = job->a;
     const infer__matmul_part *part;
-    const float *add = NULL;
-    float bias[INFER__TASK_ROWS];
+    const float *bias = NULL;
+    float values[INFER__TASK_ROWS];
     infer__low_share share = {0, 0};
-    int32_t j = 0, r, n, i;
+    int32_t j = 0, r, n;
     while (j + 1 < a->n_w && task >= job->part[j + 1].first) j++;
     part = &job->part[j];
     r = (task - part->first) * part->step;
     n = INFER__MIN(part->step, a->w[j]->rows - r);
     if (INFER__HAS_ADAPTERS && a->low) share = infer__low_take(job->low, j, r, n);
-    if (a->b[j]) add = infer__weight_values(a->b[j], r, n, bias);
+    if (a->b[j]) bias = infer__weight_values(a->b[j], r, n, values);
     if (part->path == INFER__BY_INT8)
         infer__int8_task(job->c, &part->int8, r, n, task == infer__pool_first(job->c->pool, job->n_tasks, worker),
-                         a->x.rows, &a->y[j], add, worker);
-    else if (part->path == INFER__BY_FLOATS) infer__matmul_floats(job, j, r, n, add, worker);
-    else infer__matmul_decoded(job, j, r, n, worker);
-    if (add && part->path == INFER__BY_DECODING)
-        for (i = 0; i < a->x.rows; i++) job->c->kernels->axpy(infer__row(&a->y[j], i) + r, add, 1.0f, n);
+                         a->x.rows, &a->y[j], bias, worker);
+    else if (part->path == INFER__BY_FLOATS) infer__matmul_floats(job, j, r, n, bias, worker);
+    else infer__matmul_decoded(job, j, r, n, bias, worker);
     if (!INFER__HAS_ADAPTERS || !a->low) return;
     infer__low_finish(job->low, share, worker);
     infer__low_columns(job->c, a->low, j, 0, a->x.rows, r, n);

@@ -292,11 +292,11 @@ static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32
     p.stride = infer__float_stride(w->cols);
     p.lanes = (float *)(void *)(p.tile + INFER__FLOAT_TILE * p.stride);
     INFER__ASSERT(infer__float_scratch_len(p.f, w->cols) <= c->cpu->scratch_len);
-    if (!infer__float_tiled_for(c, p.kind) && !(infer__float_few(p.f, n_x) && p.f->raw[p.kind][1])) {
-        infer__float_tiles(&p);
+    if (infer__float_tiled_for(c, p.kind)) p.f->tiled->multiply[p.kind](&p);
+    else if (infer__float_few(p.f, n_x) && p.f->raw[p.kind][1]) infer__float_stream(&p);
+    else {
+        infer__float_tiles(&p); /* adds the bias block by block */
         return;
     }
-    if (infer__float_tiled_for(c, p.kind)) p.f->tiled->multiply[p.kind](&p);
-    else infer__float_stream(&p);
     infer__float_add_bias(&p, 0, n, 0, n_x);
 }

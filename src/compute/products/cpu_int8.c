@@ -150,7 +150,7 @@ static void infer__x8_task(void *arg, int task, int worker) {
         infer__x8 *to = job->c->cpu->x8 + row;
         for (k = 0; k < x->cols; k += n, to += x->rows) {
             n = INFER__MIN(x->cols - k, INFER__CHUNK);
-            job->c->int8->quantise(infer__row(x, row) + k, n, &own, 1);
+            job->c->int8->quantise(infer__row(x, row) + k, n, &own);
             memcpy(to, &own, sizeof *to);
         }
     }

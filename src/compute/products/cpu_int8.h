@@ -68,8 +68,8 @@ typedef struct infer__int8_many {
 typedef struct infer__int8 {
     const char *name;
     uint32_t need;
-    /* n values (rounded up to a multiple of 32 with zeros) of a row to chunks out[0], out[stride], .. */
-    void (*quantise)(const float *x, int64_t n, infer__x8 *out, int64_t stride);
+    /* n (1 .. INFER__CHUNK) values of a row to a chunk: filled up with zeros to a multiple of 32, the rest is left */
+    void (*quantise)(const float *x, int32_t n, infer__x8 *out);
     void (*dots)(const infer__dots_args *a);
     const struct infer__alone_row *alone; /* for some types; NULL: for none */
     int32_t n_alone;

@@ -121,11 +121,10 @@ INFER__INLINE void infer__dots_body_neon(const infer__dots_args *a, int grain, i
 INFER__DEFINE_DOTS_ARM(neon, infer__dots_body_neon)
 
 /* Quantise activations as on every level (round to nearest even in hardware). */
-static void infer__quantise_neon(const float *x, int64_t n, infer__x8 *out, int64_t stride) {
-    int64_t k;
+static void infer__quantise_neon(const float *x, int32_t n, infer__x8 *out) {
+    int32_t k;
     for (k = 0; k < n; k += 32) {
-        infer__x8 *o = out + k / INFER__CHUNK * stride;
-        int i = (int)(k % INFER__CHUNK / 32), half, j;
+        int i = k / 32, half, j;
         uint32x4_t max = vdupq_n_u32(0);
         uint32_t m = 0x7f800000u;
         float inverse;
@@ -135,25 +134,25 @@ static void infer__quantise_neon(const float *x, int64_t n, infer__x8 *out, int6
             m = vmaxvq_u32(max);
         }
         if (m >= 0x7f800000u || m < 0x0d000000u) { /* the end of a row, zeros, values that are not finite */
-            infer__x8_block(x + k, (int)INFER__MIN(n - k, 32), i, o);
+            infer__x8_block(x + k, INFER__MIN(n - k, 32), i, out);
             continue;
         }
         inverse = 127.0f / infer__bits_f32(m);
-        o->d[i] = infer__bits_f32(m) / 127.0f;
+        out->d[i] = infer__bits_f32(m) / 127.0f;
         for (half = 0; half < 2; half++) {
             int32x4_t v[4];
             const float *p = x + k + 16 * half;
             int32_t sum;
             INFER__UNROLL for (j = 0; j < 4; j++) v[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(p + 4 * j), inverse));
-            vst1q_s8(o->q + 32 * i + 16 * half,
+            vst1q_s8(out->q + 32 * i + 16 * half,
                      vcombine_s8(vmovn_s16(vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]))),
                                  vmovn_s16(vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3])))));
             sum = vaddvq_s32(vaddq_s32(vaddq_s32(v[0], v[1]), vaddq_s32(v[2], v[3])));
-            o->sum16[2 * i + half] = sum;
-            o->fsum16[2 * i + half] = (float)sum;
+            out->sum16[2 * i + half] = sum;
+            out->fsum16[2 * i + half] = (float)sum;
         }
-        o->sum32[i] = o->sum16[2 * i] + o->sum16[2 * i + 1];
-        o->fsum32[i] = (float)o->sum32[i];
+        out->sum32[i] = out->sum16[2 * i] + out->sum16[2 * i + 1];
+        out->fsum32[i] = (float)out->sum32[i];
     }
 }
 

@@ -15,13 +15,12 @@ INFER__ON_avx2 INFER__INLINE int32_t infer__add_8_avx2(__m256i v) {
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-INFER__ON_avx2 static void infer__quantise_avx2(const float *x, int64_t n, infer__x8 *out, int64_t stride) {
+INFER__ON_avx2 static void infer__quantise_avx2(const float *x, int32_t n, infer__x8 *out) {
     const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    int64_t k;
+    int32_t k;
     for (k = 0; k + 32 <= n; k += 32) {
-        infer__x8 *o = out + k / INFER__CHUNK * stride;
-        int i = (int)(k % INFER__CHUNK / 32), j;
+        int i = k / 32, j;
         __m256 v[4], m;
         __m256i p[4], top = _mm256_setzero_si256();
         __m128i t;
@@ -35,24 +34,23 @@ INFER__ON_avx2 static void infer__quantise_avx2(const float *x, int64_t n, infer
         t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 0xb1));
         max = (uint32_t)_mm_cvtsi128_si32(t);
         if (max >= 0x7f800000u || max < 0x0d000000u) {
-            infer__x8_block(x + k, 32, i, o);
+            infer__x8_block(x + k, 32, i, out);
             continue;
         }
         m = _mm256_set1_ps(127.0f / infer__bits_f32(max));
         INFER__UNROLL for (j = 0; j < 4; j++) p[j] = _mm256_cvtps_epi32(_mm256_mul_ps(v[j], m));
-        _mm256_storeu_si256((__m256i *)(void *)(o->q + 32 * i),
+        _mm256_storeu_si256((__m256i *)(void *)(out->q + 32 * i),
                             _mm256_permutevar8x32_epi32(_mm256_packs_epi16(_mm256_packs_epi32(p[0], p[1]),
                                                                            _mm256_packs_epi32(p[2], p[3])), order));
-        o->d[i] = infer__bits_f32(max) / 127.0f;
-        o->sum16[2 * i] = infer__add_8_avx2(_mm256_add_epi32(p[0], p[1]));
-        o->sum16[2 * i + 1] = infer__add_8_avx2(_mm256_add_epi32(p[2], p[3]));
-        o->sum32[i] = o->sum16[2 * i] + o->sum16[2 * i + 1];
-        o->fsum16[2 * i] = (float)o->sum16[2 * i];
-        o->fsum16[2 * i + 1] = (float)o->sum16[2 * i + 1];
-        o->fsum32[i] = (float)o->sum32[i];
+        out->d[i] = infer__bits_f32(max) / 127.0f;
+        out->sum16[2 * i] = infer__add_8_avx2(_mm256_add_epi32(p[0], p[1]));
+        out->sum16[2 * i + 1] = infer__add_8_avx2(_mm256_add_epi32(p[2], p[3]));
+        out->sum32[i] = out->sum16[2 * i] + out->sum16[2 * i + 1];
+        out->fsum16[2 * i] = (float)out->sum16[2 * i];
+        out->fsum16[2 * i + 1] = (float)out->sum16[2 * i + 1];
+        out->fsum32[i] = (float)out->sum32[i];
     }
-    if (k < n)
-        infer__x8_block(x + k, (int)(n - k), (int)(k % INFER__CHUNK / 32), out + k / INFER__CHUNK * stride);
+    if (k < n) infer__x8_block(x + k, n - k, k / 32, out);
 }
 
 /* ---- the vectors of int8_lanes.h ------------------------------------------------------------------------------- */

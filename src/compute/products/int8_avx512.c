@@ -20,36 +20,34 @@
 
 /* ---- activations ------------------------------------------------------------------------------------------ */
 
-INFER__ON_avx512 static void infer__quantise_avx512(const float *x, int64_t n, infer__x8 *out, int64_t stride) {
+INFER__ON_avx512 static void infer__quantise_avx512(const float *x, int32_t n, infer__x8 *out) {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-    int64_t k;
+    int32_t k;
     for (k = 0; k + 32 <= n; k += 32) {
-        infer__x8 *o = out + k / INFER__CHUNK * stride;
-        int i = (int)(k % INFER__CHUNK / 32);
+        const int i = k / 32;
         __m512 a = _mm512_loadu_ps(x + k), b = _mm512_loadu_ps(x + k + 16), m;
         __m512i p, q;
         uint32_t max = (uint32_t)_mm512_reduce_max_epi32(
             _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a), magnitude),
                              _mm512_and_si512(_mm512_castps_si512(b), magnitude)));
         if (max >= 0x7f800000u || max < 0x0d000000u) {
-            infer__x8_block(x + k, 32, i, o);
+            infer__x8_block(x + k, 32, i, out);
             continue;
         }
         m = _mm512_set1_ps(127.0f / infer__bits_f32(max));
         p = _mm512_cvtps_epi32(_mm512_mul_ps(a, m));
         q = _mm512_cvtps_epi32(_mm512_mul_ps(b, m));
-        _mm_storeu_si128((__m128i *)(void *)(o->q + 32 * i), _mm512_cvtepi32_epi8(p));
-        _mm_storeu_si128((__m128i *)(void *)(o->q + 32 * i + 16), _mm512_cvtepi32_epi8(q));
-        o->d[i] = infer__bits_f32(max) / 127.0f;
-        o->sum16[2 * i] = _mm512_reduce_add_epi32(p);
-        o->sum16[2 * i + 1] = _mm512_reduce_add_epi32(q);
-        o->sum32[i] = o->sum16[2 * i] + o->sum16[2 * i + 1];
-        o->fsum16[2 * i] = (float)o->sum16[2 * i];
-        o->fsum16[2 * i + 1] = (float)o->sum16[2 * i + 1];
-        o->fsum32[i] = (float)o->sum32[i];
+        _mm_storeu_si128((__m128i *)(void *)(out->q + 32 * i), _mm512_cvtepi32_epi8(p));
+        _mm_storeu_si128((__m128i *)(void *)(out->q + 32 * i + 16), _mm512_cvtepi32_epi8(q));
+        out->d[i] = infer__bits_f32(max) / 127.0f;
+        out->sum16[2 * i] = _mm512_reduce_add_epi32(p);
+        out->sum16[2 * i + 1] = _mm512_reduce_add_epi32(q);
+        out->sum32[i] = out->sum16[2 * i] + out->sum16[2 * i + 1];
+        out->fsum16[2 * i] = (float)out->sum16[2 * i];
+        out->fsum16[2 * i + 1] = (float)out->sum16[2 * i + 1];
+        out->fsum32[i] = (float)out->sum32[i];
     }
-    if (k < n)
-        infer__x8_block(x + k, (int)(n - k), (int)(k % INFER__CHUNK / 32), out + k / INFER__CHUNK * stride);
+    if (k < n) infer__x8_block(x + k, n - k, k / 32, out);
 }
 
 /* ---- the float arithmetic of a block: 16 rows of one column -------------------------------------------------- */

@@ -5,11 +5,9 @@
  */
 #include "cpu_int8.h"
 
-static void infer__quantise_scalar(const float *x, int64_t n, infer__x8 *out, int64_t stride) {
-    int64_t k;
-    for (k = 0; k < n; k += 32)
-        infer__x8_block(x + k, (int)INFER__MIN(n - k, 32), (int)(k % INFER__CHUNK / 32),
-                        out + k / INFER__CHUNK * stride);
+static void infer__quantise_scalar(const float *x, int32_t n, infer__x8 *out) {
+    int32_t k;
+    for (k = 0; k < n; k += 32) infer__x8_block(x + k, INFER__MIN(n - k, 32), k / 32, out);
 }
 
 /* Sum of q * x over the 16 values from k, less offset times the sum of x. */

@@ -17,12 +17,11 @@ INFER__ON_sse41 INFER__INLINE int32_t infer__add_4_sse41(__m128i s) {
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-INFER__ON_sse41 static void infer__quantise_sse41(const float *x, int64_t n, infer__x8 *out, int64_t stride) {
+INFER__ON_sse41 static void infer__quantise_sse41(const float *x, int32_t n, infer__x8 *out) {
     const __m128i magnitude = _mm_set1_epi32(0x7fffffff);
-    int64_t k;
+    int32_t k;
     for (k = 0; k + 32 <= n; k += 32) {
-        infer__x8 *o = out + k / INFER__CHUNK * stride;
-        int i = (int)(k % INFER__CHUNK / 32), j;
+        int i = k / 32, j;
         __m128i p[8], top = _mm_setzero_si128();
         uint32_t max;
         __m128 m;
@@ -32,25 +31,24 @@ INFER__ON_sse41 static void infer__quantise_sse41(const float *x, int64_t n, inf
         top = _mm_max_epi32(top, _mm_shuffle_epi32(top, 0xb1));
         max = (uint32_t)_mm_cvtsi128_si32(top);
         if (max >= 0x7f800000u || max < 0x0d000000u) {
-            infer__x8_block(x + k, 32, i, o);
+            infer__x8_block(x + k, 32, i, out);
             continue;
         }
         m = _mm_set1_ps(127.0f / infer__bits_f32(max));
         INFER__UNROLL for (j = 0; j < 8; j++) p[j] = _mm_cvtps_epi32(_mm_mul_ps(_mm_loadu_ps(x + k + 4 * j), m));
         INFER__UNROLL for (j = 0; j < 2; j++) {
-            _mm_storeu_si128((__m128i *)(void *)(o->q + 32 * i + 16 * j),
+            _mm_storeu_si128((__m128i *)(void *)(out->q + 32 * i + 16 * j),
                              _mm_packs_epi16(_mm_packs_epi32(p[4 * j], p[4 * j + 1]),
                                              _mm_packs_epi32(p[4 * j + 2], p[4 * j + 3])));
-            o->sum16[2 * i + j] = infer__add_4_sse41(_mm_add_epi32(_mm_add_epi32(p[4 * j], p[4 * j + 1]),
+            out->sum16[2 * i + j] = infer__add_4_sse41(_mm_add_epi32(_mm_add_epi32(p[4 * j], p[4 * j + 1]),
                                                                    _mm_add_epi32(p[4 * j + 2], p[4 * j + 3])));
-            o->fsum16[2 * i + j] = (float)o->sum16[2 * i + j];
+            out->fsum16[2 * i + j] = (float)out->sum16[2 * i + j];
         }
-        o->d[i] = infer__bits_f32(max) / 127.0f;
-        o->sum32[i] = o->sum16[2 * i] + o->sum16[2 * i + 1];
-        o->fsum32[i] = (float)o->sum32[i];
+        out->d[i] = infer__bits_f32(max) / 127.0f;
+        out->sum32[i] = out->sum16[2 * i] + out->sum16[2 * i + 1];
+        out->fsum32[i] = (float)out->sum32[i];
     }
-    if (k < n)
-        infer__x8_block(x + k, (int)(n - k), (int)(k % INFER__CHUNK / 32), out + k / INFER__CHUNK * stride);
+    if (k < n) infer__x8_block(x + k, n - k, k / 32, out);
 }
 
 /* ---- the vectors of int8_lanes.h ------------------------------------------------------------------------------- */

@@ -488,14 +488,6 @@ static int with_texts(request *q, const char *path, cli_common *common) {
     return ok;
 }
 
-static int end(request *q, cli_common *common, int status) {
-    cli_sampling_free(&common->sampling);
-    free((void *)q->stop.items);
-    free((void *)q->stop_ids.items);
-    free(q->stop_tokens);
-    return status;
-}
-
 int cmd_chat(int argc, char **argv) {
     const char *args[2];
     request q;
@@ -542,21 +534,19 @@ int cmd_chat(int argc, char **argv) {
     int status, ok;
     memset(&q, 0, sizeof q);
     q.thinking = -1;
-    if (!cli_parse(&spec, argc, argv, &common, args, &status)) return end(&q, &common, status);
-    if (plain) { /* run reads the same words */
-        end(&q, &common, 0);
-        return cmd_run(argc, argv);
-    }
+    if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
+    if (plain) return cmd_run(argc, argv); /* which reads the same words */
     if (args[1] && q.text == NULL) {
         q.text = args[1];
         args[1] = NULL;
     }
-    if (args[1] || (q.text && q.text_path)) return end(&q, &common, cli_usage_error("chat", "give one of TEXT, -p TEXT and -f FILE"));
-    if (q.system && q.system_path) return end(&q, &common, cli_usage_error("chat", "give one of --system and --system-file"));
-    if (single && q.text == NULL && q.text_path == NULL) return end(&q, &common, cli_usage_error("chat", "-st needs -p TEXT or -f FILE"));
+    if (args[1] || (q.text && q.text_path)) return cli_usage_error("chat", "give one of TEXT, -p TEXT and -f FILE");
+    if (q.system && q.system_path) return cli_usage_error("chat", "give one of --system and --system-file");
+    if (single && q.text == NULL && q.text_path == NULL) return cli_usage_error("chat", "-st needs -p TEXT or -f FILE");
     if (single) q.go_on = 0;
     ok = with_texts(&q, args[0], &common);
     status = ok ? CLI_DONE : CLI_FAILED;
     if (cli_run_interrupted() && q.n_prompt && !q.go_on) status = CLI_INTERRUPTED;
-    return end(&q, &common, status);
+    free(q.stop_tokens);
+    return status;
 }

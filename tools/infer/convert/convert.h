@@ -30,6 +30,7 @@ typedef struct view {
 } view;
 
 enum { TYPE_F32 = 0, TYPE_F16 = 1, TYPE_BF16 = 30, TYPE_MXFP4 = 39 }; /* storage types of GGUF */
+int32_t type_of_source(int type); /* the one with the same bytes; -1 = there is none */
 /* What happens to values on the way. */
 enum { MADE_COPY, MADE_PLUS_1, MADE_NEG_EXP, MADE_MXFP4 };
 

@@ -144,7 +144,7 @@ static const char *module_of(const char *name) {
     return strncmp(name, AROUND, strlen(AROUND)) == 0 ? name + strlen(AROUND) : name;
 }
 
-static int is_float(const st_tensor *t) { return t->type == ST_F32 || t->type == ST_F16 || t->type == ST_BF16 || t->type == ST_F64; }
+static int is_float(const st_tensor *t) { return type_of_source(t->type) >= 0 || t->type == ST_F64; }
 
 /* PEFT saves embeddings along that have an adapter. */
 static const char SAVED[] = ".base_layer.weight";
@@ -153,7 +153,7 @@ static const char SAVED[] = ".base_layer.weight";
 static int values_of(st_files *st, const st_tensor *t, uint64_t first, size_t n, unsigned char *raw, float *x) {
     infer_error err;
     if (!st_read(st, t, first, raw, n)) return 0;
-    return infer_type_decode(t->type == ST_F32 ? TYPE_F32 : t->type == ST_F16 ? TYPE_F16 : TYPE_BF16, raw, n, x, &err) == INFER_OK || cli_fail(st->command, "%s", err.message) == CLI_DONE;
+    return infer_type_decode(type_of_source(t->type), raw, n, x, &err) == INFER_OK || cli_fail(st->command, "%s", err.message) == CLI_DONE;
 }
 
 /* Is it the base's own? Where the base is a file, in whatever type, that is not looked at, and said. */
@@ -172,7 +172,7 @@ static int check_saved(lora *l, const st_tensor *t) {
         return 1;
     }
     its = st_find(st, name);
-    same = its && its->n == t->n && is_float(t) && is_float(its) && t->type != ST_F64 && its->type != ST_F64;
+    same = its && its->n == t->n && type_of_source(t->type) >= 0 && type_of_source(its->type) >= 0;
     raw = cli_alloc(l->command, N, 4);
     x = cli_alloc(l->command, 2 * N, sizeof *x);
     ok = raw && x;

@@ -7,28 +7,16 @@
 
 enum { MOST = 1 << 16 }; /* experts, layers, heads */
 
-typedef struct text {
+typedef struct config {
     const lora *l;
     const char *arch;
-    char *s;
-    size_t n, cap;
-} text;
+    cli_text text;
+} config;
 
-static int add(text *t, const char *s) {
-    const size_t n = strlen(s);
-    if (t->n + n + 1 > t->cap) {
-        char *grown = cli_grow(t->l->command, t->s, 2 * (t->n + n + 1), 1);
-        if (grown == NULL) return 0;
-        t->s = grown;
-        t->cap = 2 * (t->n + n + 1);
-    }
-    memcpy(t->s + t->n, s, n + 1);
-    t->n += n;
-    return 1;
-}
+static void add(config *t, const char *s) { cli_text_put(t->l->command, &t->text, s, strlen(s)); }
 
 /* ARCH.key as a number; of an array the one value that its elements have, besides 0. 0 = there is no such key, -1 = it is not one number. */
-static int number(const text *t, const char *key, double *out) {
+static int number(const config *t, const char *key, double *out) {
     char name[160];
     const file_key *k;
     const unsigned char *p;
@@ -53,28 +41,27 @@ static int number(const text *t, const char *key, double *out) {
 }
 
 /* A name of config.json, and its value. */
-static int add_value(text *t, const char *name, size_t name_n, int is_bool, double x) {
+static void add_value(config *t, const char *name, size_t name_n, int is_bool, double x) {
     char line[160];
-    if (name_n > 100) return 1;
+    if (name_n > 100) return;
     if (is_bool) snprintf(line, sizeof line, ",\n\"%.*s\": %s", (int)name_n, name, x != 0 ? "true" : "false");
     else snprintf(line, sizeof line, ",\n\"%.*s\": %.17g", (int)name_n, name, x);
-    return add(t, line);
+    add(t, line);
 }
 
 /* What rows make keys of, under the first name that is no member of another. */
-static int add_rows(text *t, const key_row *r) {
+static void add_rows(config *t, const key_row *r) {
     for (; r && r->key; r++) {
         const char *name = r->from;
         double x;
         if ((r->kind != KEY_INT && r->kind != KEY_FLOAT && r->kind != KEY_BOOL) || number(t, r->key, &x) <= 0) continue;
         while (name && memchr(name, '.', strcspn(name, "|"))) name = strchr(name, '|') ? strchr(name, '|') + 1 : NULL;
-        if (name && !add_value(t, name, strcspn(name, "|"), r->kind == KEY_BOOL, x)) return 0;
+        if (name) add_value(t, name, strcspn(name, "|"), r->kind == KEY_BOOL, x);
     }
-    return 1;
 }
 
 /* What no row says: a key, and what it is divided by or lessened by. */
-static int add_others(text *t) {
+static void add_others(config *t) {
     static const struct {
         const char *name, *key;
         char op;
@@ -92,9 +79,8 @@ static int add_others(text *t) {
         if (ROWS[i].op && number(t, ROWS[i].other, &y) <= 0) y = ROWS[i].op == '/';
         if (ROWS[i].op == '/' && y != 0) x /= y;
         if (ROWS[i].op == '-') x -= y;
-        if (!add_value(t, ROWS[i].name, strlen(ROWS[i].name), 0, x)) return 0;
+        add_value(t, ROWS[i].name, strlen(ROWS[i].name), 0, x);
     }
-    return 1;
 }
 
 static int from_keys(lora *l) {
@@ -103,7 +89,7 @@ static int from_keys(lora *l) {
     infer_meta m;
     infer_error err;
     char arch[64];
-    text t;
+    config t;
     int others, ok;
     memset(&t, 0, sizeof t);
     if (k == NULL || k->type != GGUF_STRING) return cli_fail(l->command, "%s: general.architecture is missing", l->base_path) == CLI_DONE;
@@ -117,11 +103,14 @@ static int from_keys(lora *l) {
         return cli_fail(l->command, "%s: files of the architecture %s come from folders of several kinds: give the base's folder (--base)", l->base_path, arch) == CLI_DONE;
     t.l = l;
     t.arch = c->arch = c->family->arch;
-    ok = add(&t, "{\"tie_word_embeddings\": ") && add(&t, file_find_tensor(&l->base, "output.weight") ? "false" : "true") && add_others(&t) && add_rows(&t, KEYS_COMMON) &&
-         add_rows(&t, c->family->keys) && add(&t, "}");
-    if (ok && infer_json_parse(&c->config, t.s, t.n, NULL, &err) != INFER_OK) ok = cli_fail(l->command, "%s: its keys make no config: %s", l->base_path, err.message) == CLI_DONE;
-    free(t.s);
-    c->text = c->config;
+    add(&t, file_find_tensor(&l->base, "output.weight") ? "{\"tie_word_embeddings\": false" : "{\"tie_word_embeddings\": true");
+    add_others(&t);
+    add_rows(&t, KEYS_COMMON);
+    add_rows(&t, c->family->keys);
+    add(&t, "}");
+    ok = !t.text.failed;
+    if (ok && infer_json_parse(&c->config, t.text.s, t.text.n, NULL, &err) != INFER_OK) ok = cli_fail(l->command, "%s: its keys make no config: %s", l->base_path, err.message) == CLI_DONE;
+    free(t.text.s);
     if (!ok) return 0;
     checkpoint_sizes(c);
     c->unsaid = &l->unsaid;
@@ -136,7 +125,6 @@ int lora_base(lora *l) {
     if (its && its->lora) return cli_fail(l->command, "%s: the base is an adapter itself", l->base_path) == CLI_DONE;
     if (its) {
         c->config = its->config;
-        c->text = its->text;
         c->family = its->family;
         c->arch = its->arch;
         c->n_next = its->n_next;

@@ -122,18 +122,20 @@ static int always_f32(const file_tensor *t) {
     return 0;
 }
 
+int32_t type_of_source(int type) { return type == ST_F32 ? TYPE_F32 : type == ST_F16 ? TYPE_F16 : type == ST_BF16 ? TYPE_BF16 : -1; }
+
 /* The type of a tensor, and the one that it is written in. */
 static int stored_types(const checkpoint *c, file_tensor *t, const made *m) {
     const int from = m->n_views ? m->views[0].from->type : ST_F32;
     size_t k;
     int exact = from != ST_F8_E4M3;
     for (k = 0; k < m->n_views; k++) exact = exact && m->views[k].factor[0] == 1 && m->views[k].factor[1] == 1;
-    if (c->lora) t->natural = !exact || (from != ST_F16 && from != ST_BF16) ? TYPE_F32 : from == ST_F16 ? TYPE_F16 : TYPE_BF16;
+    if (c->lora) t->natural = exact && type_of_source(from) >= 0 ? (uint32_t)type_of_source(from) : TYPE_F32;
     else if (m->op == MADE_MXFP4) t->natural = TYPE_MXFP4;
     else if (m->op != MADE_COPY || from == ST_F32 || from == ST_F64 || always_f32(t)) t->natural = TYPE_F32;
     else t->natural = from == ST_F16 ? TYPE_F16 : TYPE_BF16;
     t->type = exact || c->natural ? t->natural : TYPE_F32;
-    if (from == ST_F32 || from == ST_F16 || from == ST_BF16 || from == ST_F64 || (from == ST_F8_E4M3 && m->views[0].scales) || m->op == MADE_MXFP4) return 1;
+    if (type_of_source(from) >= 0 || from == ST_F64 || (from == ST_F8_E4M3 && m->views[0].scales) || m->op == MADE_MXFP4) return 1;
     return cli_fail(c->command, "tensor %s: its values are of a type that has no meaning here", m->views[0].from->name) == CLI_DONE;
 }
 
@@ -308,8 +310,7 @@ static int floats(checkpoint *c, const made *m, const view *v, uint64_t first, u
         }
         break;
     default:
-        if (infer_type_decode(v->from->type == ST_F32 ? TYPE_F32 : v->from->type == ST_F16 ? TYPE_F16 : TYPE_BF16, raw, n, x, &err) != INFER_OK)
-            return cli_fail(c->command, "%s", err.message) == CLI_DONE;
+        if (infer_type_decode(type_of_source(v->from->type), raw, n, x, &err) != INFER_OK) return cli_fail(c->command, "%s", err.message) == CLI_DONE;
     }
     for (k = 0; k < 2; k++)
         if (v->factor[k] != 1)
@@ -333,8 +334,7 @@ static int produce(checkpoint *c, const file_tensor *t, const made *m, const vie
     unsigned char *raw = c->raw, *scales = raw + 8 * PIECE;
     float *x = c->values;
     const int plain = m->op == MADE_COPY && v->factor[0] == 1 && v->factor[1] == 1;
-    const int same = (t->type == TYPE_F32 && v->from->type == ST_F32) || (t->type == TYPE_F16 && v->from->type == ST_F16) ||
-                     (t->type == TYPE_BF16 && v->from->type == ST_BF16);
+    const int same = (int32_t)t->type == type_of_source(v->from->type);
     infer_error err;
     uint64_t i;
     if (m->op == MADE_MXFP4) {

@@ -155,8 +155,5 @@ int cmd_edit(int argc, char **argv) {
     free(e.values);
     free(e.keys);
     file_close(&e.in);
-    free((void *)set.items);
-    free((void *)remove.items);
-    free((void *)rename.items);
     return status;
 }

@@ -91,8 +91,6 @@ typedef struct out_progress {
     uint64_t done; /* of the input's data_bytes */
 } out_progress;
 int out_open(out_file *o, const char *command, const char *path);
-void out_keys(gguf_out *out, const file_key *const *keys, size_t n);
-void out_announce(gguf_out *out, const file_tensor *t);
 /* A tensor's data as it is. An exit status; a failed write is found when the file is closed. */
 int out_copy(gguf_out *out, file_model *in, const file_tensor *t, out_progress *p);
 int out_close(out_file *o);

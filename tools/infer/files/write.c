@@ -66,13 +66,6 @@ void out_free(out_file *o, int kept) {
     memset(o, 0, sizeof *o);
 }
 
-void out_keys(gguf_out *out, const file_key *const *keys, size_t n) {
-    size_t i;
-    for (i = 0; i < n; i++) gguf_raw(out, keys[i]->name, keys[i]->type, keys[i]->value, keys[i]->bytes);
-}
-
-void out_announce(gguf_out *out, const file_tensor *t) { gguf_tensor(out, t->name, t->type, t->n_dims, t->dims, t->bytes); }
-
 int out_copy(gguf_out *out, file_model *in, const file_tensor *t, out_progress *p) {
     unsigned char *buf = cli_alloc(in->command, CHUNK, 1);
     uint64_t at;

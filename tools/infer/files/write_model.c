@@ -9,6 +9,11 @@ int out_is_split(const out_model *m) { return m->max_size > 0 || m->max_tensors 
 
 static const file_tensor *tensor_of(const out_model *m, size_t i) { return m->tensors ? &m->tensors[i] : &m->in->tensors[i]; }
 
+static void announce(const out_model *m, gguf_out *out, size_t i) {
+    const file_tensor *t = tensor_of(m, i);
+    gguf_tensor(out, t->name, t->type, t->n_dims, t->dims, t->bytes);
+}
+
 /* The keys that every part has: u16, u16, i32. */
 static void put_part_keys(gguf_out *out, int part, int n_parts, size_t n_tensors) {
     unsigned char no[2], count[2], tensors[4];
@@ -22,8 +27,9 @@ static void put_part_keys(gguf_out *out, int part, int n_parts, size_t n_tensors
 
 /* The header of a file without its tensors. Other parts than the first have no key for the alignment. */
 static void put_keys(const out_model *m, gguf_out *out, int part) {
+    size_t i;
     out->alignment = part == 0 ? m->alignment : GGUF_ALIGNMENT;
-    if (part == 0) out_keys(out, m->keys, m->n_keys);
+    for (i = 0; part == 0 && i < m->n_keys; i++) gguf_raw(out, m->keys[i]->name, m->keys[i]->type, m->keys[i]->value, m->keys[i]->bytes);
     if (out_is_split(m)) put_part_keys(out, part, m->n_files, m->in->n_tensors);
 }
 
@@ -33,7 +39,7 @@ static void put_keys(const out_model *m, gguf_out *out, int part) {
 static int fits(const out_model *m, gguf_out *out, size_t first, size_t i) {
     if (m->keep_split && m->in->tensors[i].part >= m->n_files) return 0;
     if (m->max_tensors > 0 && i - first >= (size_t)m->max_tensors) return 0;
-    out_announce(out, tensor_of(m, i));
+    announce(m, out, i);
     return m->max_size == 0 || gguf_header_bytes(out) + out->data_n <= (uint64_t)m->max_size;
 }
 
@@ -63,7 +69,7 @@ static void measure(out_model *m) {
     for (part = 0; part < m->n_files; part++) {
         gguf_out out = {0};
         put_keys(m, &out, part);
-        for (i = m->first[part]; i < m->first[part + 1]; i++) out_announce(&out, tensor_of(m, i));
+        for (i = m->first[part]; i < m->first[part + 1]; i++) announce(m, &out, i);
         m->header_bytes += gguf_header_bytes(&out);
         m->bytes += gguf_header_bytes(&out) + out.data_n;
         gguf_free(&out);
@@ -116,7 +122,7 @@ static int write_file(out_model *m, out_file *o, int part, out_progress *p) {
     size_t i;
     if (!out_open(o, m->in->command, m->paths[part])) return CLI_FAILED;
     put_keys(m, &o->out, part);
-    for (i = m->first[part]; i < end; i++) out_announce(&o->out, tensor_of(m, i));
+    for (i = m->first[part]; i < end; i++) announce(m, &o->out, i);
     gguf_begin(&o->out);
     for (i = m->first[part]; i < end && status == CLI_DONE && !o->out.failed; i++) {
         status = m->data ? m->data(m->user, &o->out, i, p) : out_copy(&o->out, m->in, &m->in->tensors[i], p);

@@ -233,6 +233,5 @@ int cmd_imatrix(int argc, char **argv) {
         }
     }
     imatrix_sums_free(&j.sums);
-    free((void *)j.in.items);
     return status;
 }

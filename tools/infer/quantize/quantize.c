@@ -13,16 +13,14 @@ typedef struct job {
     importance importance;
     const recipe *recipe; /* NULL: types stay */
     const file_key **keys; /* of the new file */
-    size_t n_keys;
     file_tensor *tensors; /* as the new file has them */
-    uint64_t alignment;
     int threads, json, error, again, checked; /* checked: the library must compute it. error: measured for each tensor; again: types with blocks may be encoded again */
     cli_list types, keep;
     const char *output, *embedding, *matrix, *compared, *pre, *base;
     int64_t target; /* bytes; 0: none */
     int64_t max_size, max_tensors; /* of a file; 0: no limit */
     int keep_split;
-    out_model model; /* the new one */
+    out_model model; /* the new one; its limits are those above only when it is written */
     converting converting;
     int dry;
     double *errors;
@@ -126,7 +124,7 @@ static int plan_target(job *j, const converting *c, uint64_t header, uint64_t mo
     for (i = 0; status == CLI_DONE && i < j->in.n_tensors; i++) {
         if (j->tensors[i].type != j->in.tensors[i].type && asked(j, j->tensors[i].name) < 0) list[n++] = &j->in.tensors[i];
         else other += j->tensors[i].bytes;
-        other += j->alignment; /* at most, between tensors */
+        other += j->model.alignment; /* at most, between tensors */
     }
     if (status == CLI_DONE && other >= most) status = cli_fail(j->command, "--target-size: what is not changed takes %.0f bytes already", (double)other);
     if (status == CLI_DONE) status = target_types(c, &j->importance, list, n, most - other, types, bytes);
@@ -174,22 +172,16 @@ static int make_keys(job *j) {
         if (k == 2) j->keys[n++] = &j->in.keys[i];
     }
     for (k = 0; k < 2; k++) j->keys[n++] = &own[k];
-    j->n_keys = n;
+    j->model.keys = j->keys;
+    j->model.n_keys = n;
     return 1;
 }
 
-/* The files of the plan that is made. whole: as one file. */
-static int plan_files(job *j, int whole) {
-    out_model *m = &j->model;
-    m->in = &j->in;
-    m->keys = j->keys;
-    m->n_keys = j->n_keys;
-    m->tensors = j->tensors;
-    m->alignment = j->alignment;
-    m->max_size = whole ? 0 : j->max_size;
-    m->max_tensors = whole ? 0 : j->max_tensors;
-    m->keep_split = !whole && j->keep_split;
-    return out_plan(m);
+/* The types of tensors, and the files that they make: one, until the limits are set. */
+static int plan_files(job *j) {
+    if (!plan(j)) return 0;
+    j->model.tensors = j->tensors;
+    return out_plan(&j->model);
 }
 
 /* ---- output ----------------------------------------------------------------------------------- */
@@ -347,7 +339,7 @@ static int compare(job *j, converting *c) {
     int status = CLI_DONE;
     for (i = 0; i < j->n_others && status == CLI_DONE; i++) {
         j->recipe = j->others[i];
-        if (!plan(j) || !plan_files(j, 1)) return CLI_FAILED;
+        if (!plan_files(j)) return CLI_FAILED;
         status = measure_all(j, c, recipe_name(j->recipe));
         if (status == CLI_DONE) set_outcome(j, i + 1, recipe_name(j->recipe));
     }
@@ -379,14 +371,18 @@ static int run_job(job *j, const char *path) {
     int status = CLI_DONE;
     c->in = &j->in;
     c->threads = j->threads;
-    j->alignment = file_alignment(j->command, j->in.path, j->in.keys, j->in.n_keys);
-    if (j->alignment == 0 || !make_keys(j)) return CLI_FAILED;
+    j->model.in = &j->in;
+    j->model.alignment = file_alignment(j->command, j->in.path, j->in.keys, j->in.n_keys);
+    if (j->model.alignment == 0 || !make_keys(j)) return CLI_FAILED;
     status = compare(j, c);
     if (status != CLI_DONE) return status;
-    if (!plan(j) || !plan_files(j, 1)) return CLI_FAILED;
+    if (!plan_files(j)) return CLI_FAILED;
     c->progress = NULL;
     if (j->target) status = plan_target(j, c, j->model.header_bytes, (uint64_t)j->target);
-    if (status == CLI_DONE && !plan_files(j, 0)) status = CLI_FAILED;
+    j->model.max_size = j->max_size;
+    j->model.max_tensors = j->max_tensors;
+    j->model.keep_split = j->keep_split;
+    if (status == CLI_DONE && !out_plan(&j->model)) status = CLI_FAILED;
     if (status == CLI_DONE) tell_unknown(j);
     if (status == CLI_DONE && j->dry) status = j->error ? measure_all(j, c, "measuring") : CLI_DONE;
     else if (status == CLI_DONE) status = write_model(j, path);
@@ -466,8 +462,6 @@ static void free_job(job *j) {
     free((void *)j->keys);
     free(j->tensors);
     free(j->errors);
-    free((void *)j->types.items);
-    free((void *)j->keep.items);
 }
 
 /* Options of both commands. */

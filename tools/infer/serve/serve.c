@@ -8,11 +8,7 @@
 static int check_access(serve_options *o) {
     const char *key = getenv("INFER_API_KEY");
     int i;
-    if (key && *key && o->keys.n == 0) {
-        o->keys.items = cli_alloc("serve", 1, sizeof *o->keys.items);
-        if (o->keys.items == NULL) return CLI_FAILED;
-        o->keys.items[o->keys.n++] = key;
-    }
+    if (key && *key && o->keys.n == 0 && !cli_list_add("serve", &o->keys, key)) return CLI_FAILED;
     for (i = 0; i < o->keys.n; i++) {
         if (o->keys.items[i][0] == 0) return cli_usage_error("serve", "--api-key is empty");
     }
@@ -92,17 +88,12 @@ int cmd_serve(int argc, char **argv) {
     o.timeout = 60;
     o.grace = 10;
     o.common = &common;
-    if (!cli_parse(&spec, argc, argv, &common, args, &status)) goto end;
+    if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     o.model = args[0];
     if ((o.model == NULL) == (o.folder == NULL)) status = cli_usage_error("serve", "give one of MODEL and --models DIR");
     else if (o.folder && common.loras.n + common.controls.n) status = cli_usage_error("serve", "--lora and --control need a MODEL");
     else if (common.sampling.grammar_text || common.sampling.schema_text || common.sampling.json_object)
         status = cli_usage_error("serve", "a grammar is given by each request: 'response_format', 'grammar'");
     else status = check_access(&o);
-    if (status == CLI_DONE) status = run(&o);
-end:
-    cli_sampling_free(&common.sampling);
-    free((void *)o.keys.items);
-    free((void *)o.aliases.items);
-    return status;
+    return status == CLI_DONE ? run(&o) : status;
 }

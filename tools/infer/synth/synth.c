@@ -3,7 +3,7 @@
  *
  * Matrices get values of mean 0 and standard deviation 1/sqrt(row length), so that activations neither vanish nor
  * explode; norm weights are near 1. Tensors are written as they are made: a 5 GB file needs a megabyte of memory. */
-#include "gguf_write.h"
+#include "../files/files.h"
 #include "synth.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 typedef struct writer {
-    gguf_out out;
+    gguf_out *out;
     const synth_shape *s;
     int type;
     int announcing; /* two passes over the tensors: announced, then written */
     const char *empty; /* the first tensor without values */
     uint64_t seed, index, total;
-    int progress;
+    cli_progress bar;
 } writer;
 
 static double rope_divisor(const synth_shape *s, uint64_t i) {
@@ -40,19 +40,20 @@ static void write_values(writer *w, int kind, int type, const uint64_t *dims, ui
     int plain = kind == SYNTH_NORM || kind == SYNTH_MINUS;
     double mean = kind == SYNTH_NORM ? 1 : kind == SYNTH_MINUS ? -1 : 0;
     double deviation = plain ? 0.1 : kind == SYNTH_BIAS ? 0.02 : 1 / sqrt((double)dims[0]);
-    for (i = 0; i < blocks && !w->out.failed; i++) {
+    for (i = 0; i < blocks && !w->out->failed; i++) {
         if (kind == SYNTH_ROPE_FREQS)
             synth_block(buffer + n, type, rope_divisor(w->s, i), 0, &state);
         else
             synth_block(buffer + n, type, mean, deviation, &state);
         n += bytes;
         if (n + bytes > BUFFER || i + 1 == blocks) {
-            gguf_data(&w->out, buffer, n);
+            gguf_data(w->out, buffer, n);
             n = 0;
+            if (cli_run_interrupted()) return;
+            cli_progress_show(&w->bar, (float)((double)w->out->written / (double)w->total));
         }
     }
-    gguf_pad(&w->out);
-    if (w->progress) fprintf(stderr, "\r%3.0f %%", 100.0 * (double)w->out.written / (double)w->total);
+    gguf_pad(w->out);
 }
 
 /* Of attention's values and of what leaves the feed-forward part: mixtures give more bits to those of the first and last eighth
@@ -90,8 +91,8 @@ static void tensor(writer *w, const synth_tensor *t, int64_t layer) {
     for (i = 1; i < n_dims; i++) blocks *= dims[i];
     blocks *= dims[0] / synth_types[type].values;
     if (w->announcing)
-        gguf_tensor(&w->out, full, synth_types[type].id, n_dims, dims, blocks * synth_types[type].bytes);
-    else
+        gguf_tensor(w->out, full, synth_types[type].id, n_dims, dims, blocks * synth_types[type].bytes);
+    else if (!cli_run_interrupted())
         write_values(w, t->kind, type, dims, blocks);
     w->index++;
 }
@@ -208,7 +209,7 @@ static void put_key(gguf_out *g, const synth_shape *s, const synth_key *k) {
 
 static void put_metadata(writer *w, uint64_t seed) {
     const synth_shape *s = w->s;
-    gguf_out *g = &w->out;
+    gguf_out *g = w->out;
     const synth_key *k;
     char text[96];
     int i;
@@ -248,34 +249,32 @@ static int find_type(const char *name) {
 /* Exit status. */
 static int write_model(const synth_shape *s, int type, uint64_t seed, const char *path) {
     writer w;
-    int ok;
+    out_file file;
+    int status;
     char text[32];
+    cli_catch_interrupts();
+    if (!out_open(&file, "synth", path)) return CLI_FAILED;
     memset(&w, 0, sizeof w);
+    w.out = &file.out;
     w.s = s;
     w.type = type;
     w.seed = seed + 1;
-    w.progress = platform_is_terminal(stderr);
     put_metadata(&w, seed);
     w.announcing = 1;
     all_tensors(&w);
     w.announcing = 0;
-    if (w.empty) cli_usage_error("synth", "the shape leaves no values for %s", w.empty);
-    w.out.file = w.empty ? NULL : cli_create("synth", path);
-    if (w.out.file == NULL) {
-        gguf_free(&w.out);
-        return w.empty ? CLI_USAGE : CLI_FAILED;
+    if (w.empty) status = cli_usage_error("synth", "the shape leaves no values for %s", w.empty);
+    else {
+        w.total = w.out->data_n;
+        cli_progress_begin(&w.bar, "writing");
+        gguf_begin(w.out);
+        all_tensors(&w);
+        cli_progress_end(&w.bar);
+        status = cli_run_interrupted() ? CLI_INTERRUPTED : out_close(&file) && out_rename(&file) ? CLI_DONE : CLI_FAILED;
     }
-    w.total = w.out.data_n;
-    gguf_begin(&w.out);
-    all_tensors(&w);
-    if (w.progress) fprintf(stderr, "\r      \r");
-    ok = cli_close("synth", w.out.file, path);
-    if (ok && w.out.failed) ok = cli_fail("synth", "cannot make %s: out of memory or disk space", path) == CLI_DONE;
-    if (!ok && strcmp(path, "-") != 0) platform_remove(path);
-    cli_bytes_text((double)w.total, text);
-    if (ok) fprintf(stderr, "%s: %.0f tensors, %s\n", path, (double)w.out.n_tensors, text);
-    gguf_free(&w.out);
-    return ok ? CLI_DONE : CLI_FAILED;
+    if (status == CLI_DONE) fprintf(stderr, "%s: %.0f tensors, %s\n", path, (double)w.out->n_tensors, cli_bytes_text((double)w.total, text));
+    out_free(&file, status == CLI_DONE);
+    return status;
 }
 
 int cmd_synth(int argc, char **argv) {

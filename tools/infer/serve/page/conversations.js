@@ -17,6 +17,10 @@ function store(key, value) {
   storage.setItem(key, value);
 }
 
+function parsed(text) {
+  try { return JSON.parse(text); } catch { return null; }
+}
+
 /** Settings as they may be, whatever was read. */
 function cleanSettings(v) {
   const s = {};
@@ -35,7 +39,7 @@ function clean(v) {
     const out = { id: m.id, parent: m.parent, role: m.role, content: m.content };
     for (const name of ['reasoning', 'error', 'finish', 'call', 'name']) if (isText(m[name])) out[name] = m[name];
     for (const name of ['tokens', 'used', 'rate', 'thought']) if (Number.isFinite(m[name])) out[name] = m[name];
-    if (Array.isArray(m.calls)) out.calls = m.calls.map((c) => ({ id: String(c?.id ?? ''), name: String(c?.name ?? ''), arguments: String(c?.arguments ?? '') }));
+    if (Array.isArray(m.calls)) out.calls = m.calls.map((call) => Object.fromEntries(['id', 'name', 'arguments'].map((name) => [name, isText(call?.[name]) ? call[name] : ''])));
     ids.add(m.id);
     messages.push(out);
   }
@@ -48,8 +52,7 @@ function loadAll() {
   const damaged = [];
   for (let i = 0, key; storage && (key = storage.key(i)) !== null; i++) {
     if (!key.startsWith('infer.c.')) continue;
-    let c = null;
-    try { c = clean(JSON.parse(storage.getItem(key))); } catch { /* no JSON */ }
+    const c = clean(parsed(stored(key)));
     if (c && 'infer.c.' + c.id === key) all.set(c.id, c);
     else damaged.push(key);
   }
@@ -74,10 +77,10 @@ function save(c) {
 }
 
 function fresh() {
-  let settings = {};
-  try { settings = cleanSettings(JSON.parse(stored('infer.settings'))); } catch { /* none yet */ }
-  return { id: identifier(), title: '', updated: Date.now(), settings, messages: [], leaf: null };
+  return { id: identifier(), title: '', updated: Date.now(), settings: cleanSettings(parsed(stored('infer.settings'))), messages: [], leaf: null };
 }
+
+const newestFirst = () => [...all.values()].sort((a, b) => b.updated - a.updated);
 
 const find = (c, id) => c.messages.find((m) => m.id === id);
 const siblings = (c, m) => c.messages.filter((x) => x.parent === m.parent);

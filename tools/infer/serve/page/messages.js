@@ -62,10 +62,16 @@ class View {
     }
   }
 
+  /** The calls without a result; none when more than results follows. */
+  unanswered() {
+    const path = pathOf(this.c), after = path.slice(path.indexOf(this.m) + 1);
+    return after.every((x) => x.role === 'tool') ? this.m.calls.filter((call) => !after.some((x) => x.call === call.id)) : [];
+  }
+
   /** Calls of tools; at the end of the conversation, with places for their results. */
   showCalls() {
-    const path = pathOf(this.c), after = path.slice(path.indexOf(this.m) + 1), open = !busy && after.every((x) => x.role === 'tool');
-    this.calls.replaceChildren(...this.m.calls.map((call) => this.call(call, open && !after.some((x) => x.call === call.id))));
+    const open = busy ? [] : this.unanswered();
+    this.calls.replaceChildren(...this.m.calls.map((call) => this.call(call, open.includes(call))));
   }
 
   call(call, open) {
@@ -84,10 +90,9 @@ class View {
   answer(call, text) {
     if (busy) return;
     add(this.c, { role: 'tool', parent: this.c.leaf, content: text, call: call.id, name: call.name });
-    const given = pathOf(this.c).filter((x) => x.role === 'tool').map((x) => x.call);
     save(this.c);
-    if (this.m.calls.every((x) => given.includes(x.id))) reply(this.c, this.c.leaf);
-    else changed();
+    if (this.unanswered().length) changed();
+    else reply(this.c, this.c.leaf);
     (this.calls.querySelector('textarea') || $('text')).focus();
   }
 

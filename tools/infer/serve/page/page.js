@@ -3,7 +3,7 @@
 let listed = '';
 /** Makes the list anew when names or their order changed. Its buttons ask for the conversation: another tab may have replaced it. */
 function listAll() {
-  const sorted = [...all.values()].sort((a, b) => b.updated - a.updated), state = JSON.stringify(sorted.map((c) => [c.id, c.title, c === current]));
+  const sorted = newestFirst(), state = JSON.stringify(sorted.map((c) => [c.id, c.title, c === current]));
   if (state === listed || $('list').querySelector('input')) return;
   listed = state;
   const focused = document.activeElement?.closest('#list li')?.dataset.id;
@@ -142,8 +142,7 @@ function listen() {
   addEventListener('storage', (e) => { // another tab wrote
     const id = e.key?.startsWith('infer.c.') ? e.key.slice(8) : null;
     if (!id || busy?.c.id === id) return;
-    let c = null;
-    try { c = clean(JSON.parse(e.newValue)); } catch { /* it was removed */ }
+    const c = clean(parsed(e.newValue)); // null: it was removed
     if (c) all.set(id, c);
     else all.delete(id);
     if (current.id === id && c) show(c);
@@ -154,7 +153,7 @@ function listen() {
 theme(stored('infer.theme'));
 loadAll();
 listen();
-show([...all.values()].sort((a, b) => b.updated - a.updated)[0] || fresh());
+show(newestFirst()[0] || fresh());
 showModel();
 start();
 $('text').focus();

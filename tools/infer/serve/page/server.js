@@ -61,12 +61,10 @@ const modelOf = (c) => (models.includes(c.settings.model) ? c.settings.model : m
 /** What the server says about the model; of several, only about one that it names. */
 async function properties() {
   const model = modelOf(current), several = models.length > 1;
-  try {
-    served = await (await request(several ? 'props?model=' + encodeURIComponent(model) : 'props')).json();
-    if (several && served.model !== model) served = {};
-  } catch {
-    served = {};
-  }
+  let said = {};
+  try { said = await (await request(several ? 'props?model=' + encodeURIComponent(model) : 'props')).json(); } catch { /* nothing */ }
+  if (modelOf(current) !== model) return; // another was chosen meanwhile
+  served = several && said?.model !== model ? {} : said || {};
   showModel();
 }
 
