@@ -819,6 +819,7 @@ INFER_API infer_result infer_session_top(infer_session *session, int32_t row, in
 INFER_API infer_result infer_session_embedding(infer_session *session, float *out, infer_error *err);
 
 #include "api_embed.h" /* vectors and scores of many texts */
+#include "api_media.h" /* pictures and sound */
 
 /* Make the session hold exactly these tokens: keeps the common prefix, evaluates the rest, leaves the logits of the
  * last one. *kept (may be NULL) is the length of the reused prefix. */
