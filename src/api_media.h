@@ -57,4 +57,7 @@ INFER_API infer_result infer_sound_open_io(infer_sound *out, const infer_io *io,
 INFER_API infer_result infer_sound_convert(infer_sound *out, const float *samples, size_t frames, int32_t channels,
                                            int32_t rate, const infer_media_params *params, infer_error *err);
 INFER_API void infer_sound_free(infer_sound *sound);
+
+/* TODO */
+INFER_API infer_result infer_media_free(infer_media *media);
 #endif

@@ -136,6 +136,7 @@ INFER__COLD_BEGIN
 #include "model/adapted.c"         /* and evaluating with them */
 #include "model/merge.c"           /* adapters in weights */
 #include "model/session/eval.c"            /* steps -> passes */
+#include "model/session/media.c"           /* pictures and sound among the positions */
 #include "model/session/further.c"         /* passes of the block that predicts further tokens */
 #include "model/session/source.c"          /* encoder and decoder: the text that is answered */
 #include "model/session/state.c"           /* rewind, fork, save, load */

@@ -72,6 +72,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_cells.c"
 #  include "test_adapters.c"
 #  include "test_inputs.c"
+#  include "test_media_session.c"
 #  include "test_merge.c"
 #  include "test_draft.c"
 #  include "test_nextn.c"
@@ -176,6 +177,7 @@ int main(int argc, char **argv) {
     suite_cells();
     suite_adapters();
     suite_inputs();
+    suite_media_session();
     suite_merge();
     suite_draft();
     suite_nextn();

@@ -610,7 +610,7 @@ static const infer__arch INFER__ARCHS[] = {
     INFER__ARCH(gemma4, .name = "gemma4", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_GELU_TANH,
       .window_every = INFER__WINDOW_BY_FILE,
       .flags = INFER__EMBED_SQRT_WIDTH | INFER__FINAL_CAP | INFER__WINDOW_ROPE_PLAIN | INFER__V_NORM_BARE |
-               INFER__V_MAY_BE_K,
+               INFER__V_MAY_BE_K | INFER__SPANS_WINDOW,
       .keys = infer__gemma4_keys, .fixup = infer__fix_gemma4, .parts = infer__parts_gemma4,
       .layers = "attention, dense FFN, inputs of layers, input of the layer, output scale, experts beside a dense FFN",
       .reference = "archs/gemma4-{dense,sharedkv-dense,moe}, hf/gemma4, hf/gemma4_moe")
@@ -873,12 +873,12 @@ static const infer__arch INFER__ARCHS[] = {
       .reference = "archs/qwen3-{dense,plain-dense,embed,rank}")
     INFER__ARCH(qwen35, .name = "qwen35", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
       .predicts = INFER__PREDICTS, .mixer_else = &INFER__KIND_DELTA, .full_every = 4,
-      .flags = INFER__ROPE_SECTIONS | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
+      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_MIXED | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
                INFER__NEXTN,
       .layers = "attention, dense FFN, gated delta net", .reference = "archs/qwen35-dense, hf/qwen3_5")
     INFER__ARCH(qwen35moe, .name = "qwen35moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
       .predicts = INFER__PREDICTS, .mixer_else = &INFER__KIND_DELTA, .full_every = 4,
-      .flags = INFER__ROPE_SECTIONS | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
+      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_MIXED | INFER__Q_GATED | INFER__DELTA_TILED | INFER__POST_ATTN_IS_FFN |
                INFER__NEXTN,
       .layers = "attention, experts, gated delta net", .reference = "archs/qwen35moe-moe, hf/qwen3_5_moe")
     INFER__ARCH(qwen3moe, .name = "qwen3moe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
@@ -888,19 +888,18 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__Q_GATED | INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
       .ignore = "ssm_in.weight", /* attn_qkv and attn_gate in one, in old files */
       .layers = "attention, experts, gated delta net", .reference = "archs/qwen3next-moe, hf/qwen3_next")
-    INFER__ARCH(qwen3tts, .name = "qwen3tts", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__ROPE_SECTIONS,
+    INFER__ARCH(qwen3tts, .name = "qwen3tts", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_MIXED,
       .ignore = "cls.output.weight", .reference = "archs/qwen3tts-dense")
-    INFER__ARCH(qwen3vl, .name = "qwen3vl", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__ROPE_SECTIONS,
-      .label_softmax = 1, .ignore = "cls.output.weight",
-      .idle = "n_deepstack_layers", /* layers that a picture's features are added to: text has none */
+    INFER__ARCH(qwen3vl, .name = "qwen3vl", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_MIXED,
+      .label_softmax = 1, .keys = infer__deepstack_keys, .ignore = "cls.output.weight",
       .reference = "archs/qwen3vl-dense, hf/qwen3_vl")
     INFER__ARCH(qwen3vlmoe, .name = "qwen3vlmoe", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
-      .flags = INFER__ROPE_SECTIONS,
-      .idle = "n_deepstack_layers", /* layers that a picture's features are added to: text has none */
+      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_MIXED, .keys = infer__deepstack_keys,
       .layers = "attention, experts", .reference = "archs/qwen3vlmoe-moe, hf/qwen3_vl_moe")
     INFER__ARCH(qwen4exp, .name = "qwen4exp", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .gate = INFER__ACT_SIGMOID,
       .mixer_else = &INFER__KIND_DELTA, .full_every = 4, .index = INFER__HALVES,
-      .flags = INFER__ROPE_SECTIONS | INFER__Q_GATED | INFER__DELTA_TILED | INFER__DELTA_SIGMOID | INFER__INDEX_MEANS,
+      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_MIXED | INFER__Q_GATED | INFER__DELTA_TILED | INFER__DELTA_SIGMOID | INFER__INDEX_MEANS,
       .keys = infer__qwen4exp_keys, .parts = infer__parts_qwen4exp,
       .drop = "attn_q.bias attn_k.bias attn_v.bias", /* which no published model has, and llama.cpp does not add */
       .layers = "attention, experts, gated delta net, low-rank hyper-connections, shares of streams, n-grams",

@@ -18,11 +18,15 @@ static infer_result infer__session_cut(infer_session *session, int32_t n) {
     if (n < 0 || n > session->n)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_rewind: %d is outside 0..%d", (int)n,
                             (int)session->n);
+    if (infer__span_start(session, n) != n && n < session->n)
+        return infer__error(&session->error, INFER_ERR_ARGUMENT,
+                            "infer_session_rewind: position %d is inside a picture or sound, which begins at %d", (int)n,
+                            (int)infer__span_start(session, n));
     session->out_n = 0;
     infer__results_drop(session);
     pos = infer__cells_back(c, session, n);
     for (i = pos; i < n; i++)
-        if (session->tokens[i] < 0)
+        if (session->tokens[i] < 0 && !infer__span_rows(session, i))
             return infer__error(&session->error, INFER_ERR_STATE,
                                 "infer_session_rewind: position %d was given as an embedding and "
                                 "cannot be computed again",
@@ -30,6 +34,7 @@ static infer_result infer__session_cut(infer_session *session, int32_t n) {
     infer__cells_cut(c, session, pos);
     session->n = n;
     infer__adapters_cut(session, n);
+    infer__spans_cut(session, n);
     session->n_valid = pos; /* the next eval computes the rest again */
     infer__cache_cut(c, session, pos);
     return INFER_OK;
@@ -65,6 +70,7 @@ static infer_result infer__session_sync(infer_session *session, const infer_toke
                             (int)session->cap);
     while (same < n - 1 && same < session->n && session->tokens[same] == tokens[same])
         same++; /* the last is evaluated for logits */
+    same = infer__span_start(session, same);
     r = infer__session_rewind(session, same);
     if (r) return r;
     if (kept) *kept = session->n_valid;
@@ -93,7 +99,7 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     if (INFER__HAS_DRAFTS && s->further) infer__further_fork(s, session);
     infer__cache_share(session->context, s, session);
     infer__cells_share(session->context, s, session);
-    r = infer__adapters_fork(s, session) ? infer__source_fork(s, session)
+    r = infer__adapters_fork(s, session) && infer__spans_fork(s, session) ? infer__source_fork(s, session)
                                          : infer__error(&s->error, INFER_ERR_MEMORY, "no memory for a session");
     if (r) {
         if (err) *err = s->error;
