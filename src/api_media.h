@@ -1,5 +1,5 @@
-/* api_media.h: the part of the public interface that turns files of pictures and sound into pixels and samples. Included
- * by api.h, at the point where its types are needed. */
+/* api_media.h: the part of the public interface that turns files of pictures and sound into pixels and samples.
+ * Included by api.h, at the point where its types are needed. */
 #ifndef INFER_API_MEDIA_H
 #define INFER_API_MEDIA_H
 
@@ -58,6 +58,16 @@ INFER_API infer_result infer_sound_convert(infer_sound *out, const float *sample
                                            int32_t rate, const infer_media_params *params, infer_error *err);
 INFER_API void infer_sound_free(infer_sound *sound);
 
-/* TODO */
+/* ---- pictures and sounds in prompts ---------------------------------------------------------- */
+
+/* Where a picture or sound is in a text. */
+#define INFER_MEDIA_MARKER "<__media__>"
+
+/* What tokens below -1 stand for in later evals of the session (infer_media_tokens gives such tokens): n pictures and
+ * sounds of its model. media is the caller's and in use until the next call of this; NULL, 0 = nothing any more. What
+ * the session has evaluated, it keeps: such positions can be computed again, and compared, forked and saved as others.
+ * A rewind cannot end inside a picture. Errors: ARGUMENT, STATE (the session is in use). */
+INFER_API infer_result infer_session_media(infer_session *session, infer_media *const *media, int32_t n);
+/* Drop the caller's reference: what uses it keeps it. NULL is accepted. INFER_ERR_STATE: it was freed before. */
 INFER_API infer_result infer_media_free(infer_media *media);
 #endif

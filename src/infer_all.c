@@ -153,6 +153,7 @@ INFER__COLD_BEGIN
 #include "api/context_api.c"
 #include "api/adapter_api.c"
 #include "api/session_api.c"
+#include "api/prompt_ids.c"        /* prompts as tokens, with media among them */
 #include "api/draft.c"             /* speculative decoding */
 #include "api/full.c"              /* a full context: the caller says what stays */
 #include "api/guide.c"             /* classifier-free guidance */

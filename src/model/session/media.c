@@ -108,6 +108,25 @@ static int infer__spans_fork(infer_session *to, const infer_session *from) {
     return 1;
 }
 
+static void infer__span_words(const infer__media_span *p, uint32_t *words) {
+    words[0] = (uint32_t)p->at;
+    words[1] = (uint32_t)p->n;
+    words[2] = (uint32_t)p->n_pos;
+    words[3] = (uint32_t)p->nx;
+    words[4] = (uint32_t)p->whole;
+}
+
+static int infer__span_of(infer__media_span *p, const uint32_t *words) {
+    memset(p, 0, sizeof *p);
+    p->at = (int32_t)words[0];
+    p->n = (int32_t)words[1];
+    p->n_pos = (int32_t)words[2];
+    p->nx = (int32_t)words[3];
+    p->whole = (int32_t)words[4];
+    return p->at >= 0 && p->n > 0 && p->n <= INT32_MAX / 2 && p->n_pos > 0 && p->n_pos <= p->n && p->nx >= 0 &&
+           p->nx <= p->n && words[4] <= 1;
+}
+
 static void infer__session_offer(infer_session *s, infer_media *const *media, int32_t n) {
     s->offered = media;
     s->n_offered = n;
@@ -123,6 +142,18 @@ static const infer__media_part *infer__offered(const infer_session *s, infer_tok
                 return &s->offered[i]->parts[k];
             }
     return NULL;
+}
+
+static int32_t infer__media_chunk(const infer_session *s, const infer_token *tokens, int32_t n, int32_t left) {
+    const infer__media_span *had = infer__span_at(s, s->n);
+    infer_media *of;
+    int32_t j = had ? had->at + had->n - s->n : 0;
+    while (j < n) {
+        const infer__media_part *part = tokens[j] < 0 ? infer__offered(s, tokens[j], &of) : NULL;
+        if (part && part->whole && part->n > n - j) return j > 0 ? j : INFER__MIN(part->n, left);
+        j += part ? part->n : 1;
+    }
+    return n;
 }
 
 /* Token j of the tokens that follow the session's is media's: the end of its span among them, after adding the span
@@ -148,8 +179,9 @@ static infer_result infer__span_take(infer_session *s, const infer_token *tokens
     if (media->model != s->context->model)
         return infer__error(err, INFER_ERR_ARGUMENT, "media was encoded by another model");
     if (part->whole && part->n > batch)
-        return infer__error(err, INFER_ERR_ARGUMENT, "a picture of %d tokens is evaluated whole: context_params.batch is %d",
-                            (int)part->n, (int)batch);
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "a picture of %d tokens is evaluated whole: context_params.batch is %d", (int)part->n,
+                            (int)batch);
     if (!infer__spans_reserve(s, s->n_spans + 1))
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a picture's place");
     p = &s->spans[s->n_spans++];

@@ -152,14 +152,22 @@ static int32_t infer__span_start(const infer_session *s, int32_t pos);
 static void infer__spans_cut(infer_session *s, int32_t n); /* those from position n on are no more */
 static int infer__spans_fork(infer_session *to, const infer_session *from);
 static int infer__spans_reserve(infer_session *s, int32_t n);
+/* How many of the tokens that follow the session's, about n of `left`, an eval takes without cutting what is whole. */
+static int32_t infer__media_chunk(const infer_session *s, const infer_token *tokens, int32_t n, int32_t left);
 /* Spans for a step's tokens, after the session's. */
 static infer_result infer__spans_take(const infer_step *st, infer_error *err);
-/* Of `count` rows from pos on as many as a pass may have: not a part of a span that is whole. first: the pass is empty. */
+/* Of `count` rows from pos on as many as a pass may have: not a part of a span that is whole. first: the pass is
+ * empty. */
 static int32_t infer__spans_fit(const infer_session *s, int32_t pos, int32_t count, int32_t first);
 /* Row r of the pass is position pos of s: its embedding, end and axes; then, of all rows: what the pass needs of it. */
 static void infer__span_row(infer_context *c, const infer_session *s, int32_t r, int32_t pos);
 static void infer__spans_use(infer_context *c);
 static void infer__deepstack(infer_context *c, int32_t l, const infer__tensor *x);
+
+/* A span in saved sessions: at, n, n_pos, nx, whole; 0 = these are not a span's. */
+enum { INFER__SPAN_WORDS = 5 };
+static void infer__span_words(const infer__media_span *p, uint32_t *words);
+static int infer__span_of(infer__media_span *p, const uint32_t *words);
 
 /* state.c: as the public calls; the session and its context are claimed. */
 static infer_result infer__session_fork(infer_session **out, const infer_session *session, infer_error *err);
@@ -197,6 +205,26 @@ typedef struct infer__steering {
 static infer_result infer__generate(infer_session *s, infer_sampler *sampler, const char *prompt,
                                     const infer_generate_params *params, infer__steering *steering,
                                     infer_generate_info *info);
+/* api/prompt_ids.c: tokens that grow; ids are to be freed, and there is room for one more. */
+typedef struct infer__ids {
+    infer__mem *mem;
+    const infer_model *model;
+    infer_token *ids;
+    size_t n;
+    uint64_t cap;
+} infer__ids;
+/* Those of segments, by `structure` (infer__tokenize_segments), or NULL: of one text, by flags; n_media markers in them
+ * stand for media. Then BOS in front, where the vocabulary asks for it and there is none. */
+static infer_result infer__ids_make(infer__ids *x, const infer_segment *segments, size_t n, const uint8_t *structure,
+                                    int32_t flags, infer_media *const *media, int32_t n_media, infer_error *err);
+static infer_result infer__ids_begin(infer__ids *x, infer_error *err);
+static void infer__ids_free(infer__ids *x);
+static infer_result infer__media_check(const infer_model *model, infer_media *const *media, int32_t n,
+                                       infer_error *err);
+/* The ids of a prompt (room for one more), begins: with BOS in front; p: media and text_flags. *out is to be freed. */
+static infer_result infer__prompt_ids(const infer_model *model, infer__mem *mem, const char *prompt,
+                                      const infer_generate_params *p, int begins, infer_token **out, size_t *n,
+                                      infer_error *err);
 /* The sampler is claimed for a call of the session; NULL is accepted. */
 static infer_result infer__sampler_claim(infer_sampler *sampler, infer_error *err);
 static void infer__sampler_leave(infer_sampler *sampler);
