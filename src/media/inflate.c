@@ -220,6 +220,7 @@ static const char *infer__inflate_run(infer__inflate *z) {
         if (kind == 0) why = infer__inflate_stored(z);
         else why = infer__inflate_codes(z, kind == 1, &literals, &distances);
         if (!why && kind != 0) why = infer__inflate_symbols(z, &literals, &distances);
+        if (!why && infer__inflate_past(z)) why = infer__inflate_short;
         if (why) return why;
     } while (!last);
     if (z->at < z->size) return "the compressed data has less than the picture's pixels";

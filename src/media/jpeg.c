@@ -113,7 +113,7 @@ static infer_result infer__jpeg_scan_begin(infer__jpeg *z, const uint8_t *p, siz
             (z->first && z->n_scan > 1) || (z->high && z->high != z->low + 1))
             return infer__jpeg_bad(z, bad);
     } else {
-        z->low = 0; /* and the others are not used: some writers leave something there */
+        z->first = z->high = z->low = 0; /* some writers leave something there */
     }
     for (i = 0; i < z->n_scan; i++) {
         infer__jpeg_component *c = z->c;
@@ -126,7 +126,7 @@ static infer_result infer__jpeg_scan_begin(infer__jpeg *z, const uint8_t *p, siz
         c->dc = p[2 + 2 * i] >> 4;
         c->ac = p[2 + 2 * i] & 15;
         if (c->dc > 3 || c->ac > 3) return infer__jpeg_bad(z, bad);
-        if ((z->first == 0 || !z->progressive) && !z->high && !z->codes[0][c->dc].set)
+        if (z->first == 0 && !z->high && !z->codes[0][c->dc].set)
             return infer__jpeg_bad(z, "a scan's codes are missing");
         if ((z->first || !z->progressive) && !z->codes[1][c->ac].set)
             return infer__jpeg_bad(z, "a scan's codes are missing");
