@@ -129,3 +129,14 @@ INFER__COLD_BEGIN
 #include "text/chat/chat_structure.c"   /* which tokens of it are marks */
 INFER__COLD_END
 #endif
+
+/* media: pictures and sound */
+#if !defined(INFER_NO_MEDIA)
+#include "media/prepare.h"              /* pixels and samples -> what encoders read */
+#include "media/resize.c"               /* with Pillow's bits */
+INFER__COLD_BEGIN
+#include "media/projectors.c"           /* INFER__PROJECTORS: one row per clip.projector_type */
+INFER__COLD_END
+#include "media/prepare.c"              /* pictures -> tiles, padded and normalised; texts around them */
+#include "media/mel.c"                  /* sounds -> mel spectrograms */
+#endif

@@ -18,6 +18,7 @@ LAYERS = {
     "quant": {"base", "quant"},
     "format": {"base", "quant", "format"},
     "text": {"base", "format", "text"},
+    "media": {"base", "format", "text", "media"},
     "compute": {"base", "quant", "compute"},
     "model": {"base", "quant", "format", "text", "compute", "model"},
     "api": {"base", "quant", "format", "text", "compute", "model", "api"},
