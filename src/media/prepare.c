@@ -11,6 +11,7 @@
 #define INFER__PICTURE_PIXELS ((int64_t)1 << 28)
 #define INFER__CANVAS_SIDE 65536                 /* of one that the encoder sees */
 #define INFER__CANVAS_PIXELS ((int64_t)1 << 26)
+#define INFER__CANVAS_TILES 4096
 
 static void infer__media_list_free(infer__media_list *list) {
     if (!list || !list->arena.mem) return;
@@ -91,6 +92,23 @@ static infer_result infer__picture_check(const infer_image *images, int32_t n, i
         if (w != images[0].width || h != images[0].height)
             return infer__error(err, INFER_ERR_ARGUMENT, "frames of a video: one is %lld x %lld, another %d x %d",
                                 (long long)w, (long long)h, (int)images[0].width, (int)images[0].height);
+    }
+    return INFER_OK;
+}
+
+static infer_result infer__cut_check(const infer__cut *cut, const infer_image *image, infer_error *err) {
+    int32_t i;
+    for (i = 0; i < cut->n; i++) {
+        const infer__canvas *c = &cut->canvas[i];
+        INFER__ASSERT(c->width > 0 && c->height > 0);
+        if (c->width <= INFER__CANVAS_SIDE && c->height <= INFER__CANVAS_SIDE &&
+            c->width * c->height <= INFER__CANVAS_PIXELS && cut->columns * cut->rows <= INFER__CANVAS_TILES)
+            continue;
+        return infer__error(err, INFER_ERR_LIMIT, "a picture of %d x %d pixels would become %lld x %lld in %lld tiles: at "
+                            "most %lld, %d per side, in %d tiles are supported", (int)image->width,
+                            (int)image->height, (long long)c->width, (long long)c->height,
+                            (long long)(cut->columns * cut->rows), (long long)INFER__CANVAS_PIXELS,
+                            INFER__CANVAS_SIDE, INFER__CANVAS_TILES);
     }
     return INFER_OK;
 }
@@ -185,19 +203,12 @@ static infer_result infer__media_plan(infer__mem *mem, const infer__media_settin
     static const infer__tile_marks none = {0};
     const infer__tile_marks *m = s->row->marks ? s->row->marks : &none;
     infer_result r = infer__picture_check(images, n, s->row->frames, err);
-    int32_t i, ok = 1;
+    int ok = 1;
     memset(out, 0, sizeof *out);
     if (r != INFER_OK) return r;
     s->row->cut(s, images[0].width, images[0].height, &out->cut);
-    for (i = 0; i < out->cut.n; i++) {
-        const infer__canvas *c = &out->cut.canvas[i];
-        if (c->width >= 1 && c->height >= 1 && c->width <= INFER__CANVAS_SIDE && c->height <= INFER__CANVAS_SIDE &&
-            c->width * c->height <= INFER__CANVAS_PIXELS)
-            continue;
-        r = infer__error(err, INFER_ERR_LIMIT, "a picture of %d x %d pixels would become one of %lld x %lld: at most "
-                         "%lld, and %d per side, are supported", (int)images[0].width, (int)images[0].height,
-                         (long long)c->width, (long long)c->height, (long long)INFER__CANVAS_PIXELS,
-                         INFER__CANVAS_SIDE);
+    r = infer__cut_check(&out->cut, &images[0], err);
+    if (r != INFER_OK) {
         memset(out, 0, sizeof *out);
         return r;
     }

@@ -36,7 +36,8 @@ static void infer__cut_fixed(const infer__media_settings *s, int32_t w, int32_t 
 }
 
 /* Both sides as multiples of `step` near w x h, or near that with its longer side `longest`; then, in float32 as
- * llama.cpp has it, both scaled alike until they keep to the limits. */
+ * llama.cpp has it, both scaled alike until they keep to the limits. Of a picture that is too long for one row of tokens
+ * the longer side is cut (llama.cpp exceeds the maximum). */
 static void infer__size_near(const infer__media_settings *s, int64_t step, int32_t longest, int32_t w, int32_t h,
                              int64_t *width, int64_t *height) {
     const float fw = (float)w, fh = (float)h, f = (float)step;
@@ -52,6 +53,8 @@ static void infer__size_near(const infer__media_settings *s, int64_t step, int32
         const float beta = sqrtf(fh * fw / (float)s->max_pixels);
         *height = INFER__MAX(step, (int64_t)floorf(fh / beta / f) * step);
         *width = INFER__MAX(step, (int64_t)floorf(fw / beta / f) * step);
+        if (*width > *height) *width = INFER__MIN(*width, INFER__MAX(s->max_pixels / *height / step, 1) * step);
+        else *height = INFER__MIN(*height, INFER__MAX(s->max_pixels / *width / step, 1) * step);
     } else if (s->min_pixels > 0 && *width * *height < s->min_pixels) {
         const float beta = sqrtf((float)s->min_pixels / (fh * fw));
         *height = (int64_t)ceilf(fh * beta / f) * step;
