@@ -50,6 +50,9 @@
 #  ifndef INFER_NO_EXPERTS
 #    define INFER_NO_EXPERTS
 #  endif
+#  ifndef INFER_NO_MEDIA
+#    define INFER_NO_MEDIA
+#  endif
 #  ifndef INFER_NO_QUEUE
 #    define INFER_NO_QUEUE
 #  endif

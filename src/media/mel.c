@@ -84,7 +84,8 @@ INFER__INLINE void infer__fft_points(infer__complex *x, int r) {
     }
 }
 
-/* One stage of Stockham's transform: n points, `step` transforms side by side, radix r; w[k] = exp(-2 pi i k / (n step)). */
+/* One stage of Stockham's transform: n points, `step` transforms side by side, radix r; w[k] = exp(-2 pi i k / (n
+ * step)). */
 INFER__INLINE void infer__fft_stage(const infer__complex *in, infer__complex *out, const infer__complex *w, int n,
                                     int step, int r) {
     const int m = n / r;
@@ -153,7 +154,9 @@ static void infer__mel_filters(infer__mel_work *z) {
         z->first[i] = z->count[i] = 0;
         for (k = 0; k < n; k++) {
             const double f = k * hertz;
-            double w = f >= low && f <= mid ? (f - low) / (mid - low) : f > mid && f <= high ? (high - f) / (high - mid) : 0;
+            double w = f >= low && f <= mid   ? (f - low) / (mid - low)
+                       : f > mid && f <= high ? (high - f) / (high - mid)
+                                              : 0;
             if (w <= 0) continue;
             if (!z->count[i]) z->first[i] = k;
             z->count[i] = k + 1 - z->first[i];

@@ -28,7 +28,8 @@ static infer_result infer__media_list_room(infer__media_list *list, infer__mem *
     list->entries = (infer__media_entry *)infer__arena_alloc(&list->arena, (uint64_t)entries * sizeof *list->entries);
     if (list->pieces && list->entries) return INFER_OK;
     infer__media_list_free(list);
-    return infer__error(err, INFER_ERR_MEMORY, "out of memory for a picture or sound of %lld parts", (long long)entries);
+    return infer__error(err, INFER_ERR_MEMORY, "out of memory for a picture or sound of %lld parts",
+                        (long long)entries);
 }
 
 static void infer__media_text(infer__media_list *list, const char *text) {
@@ -104,11 +105,12 @@ static infer_result infer__cut_check(const infer__cut *cut, const infer_image *i
         if (c->width <= INFER__CANVAS_SIDE && c->height <= INFER__CANVAS_SIDE &&
             c->width * c->height <= INFER__CANVAS_PIXELS && cut->columns * cut->rows <= INFER__CANVAS_TILES)
             continue;
-        return infer__error(err, INFER_ERR_LIMIT, "a picture of %d x %d pixels would become %lld x %lld in %lld tiles: at "
-                            "most %lld, %d per side, in %d tiles are supported", (int)image->width,
-                            (int)image->height, (long long)c->width, (long long)c->height,
-                            (long long)(cut->columns * cut->rows), (long long)INFER__CANVAS_PIXELS,
-                            INFER__CANVAS_SIDE, INFER__CANVAS_TILES);
+        return infer__error(err, INFER_ERR_LIMIT,
+                            "a picture of %d x %d pixels would become %lld x %lld in %lld tiles: at "
+                            "most %lld, %d per side, in %d tiles are supported",
+                            (int)image->width, (int)image->height, (long long)c->width, (long long)c->height,
+                            (long long)(cut->columns * cut->rows), (long long)INFER__CANVAS_PIXELS, INFER__CANVAS_SIDE,
+                            INFER__CANVAS_TILES);
     }
     return INFER_OK;
 }

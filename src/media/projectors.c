@@ -36,8 +36,8 @@ static void infer__cut_fixed(const infer__media_settings *s, int32_t w, int32_t 
 }
 
 /* Both sides as multiples of `step` near w x h, or near that with its longer side `longest`; then, in float32 as
- * llama.cpp has it, both scaled alike until they keep to the limits. Of a picture that is too long for one row of tokens
- * the longer side is cut (llama.cpp exceeds the maximum). */
+ * llama.cpp has it, both scaled alike until they keep to the limits. Of a picture that is too long for one row of
+ * tokens the longer side is cut (llama.cpp exceeds the maximum). */
 static void infer__size_near(const infer__media_settings *s, int64_t step, int32_t longest, int32_t w, int32_t h,
                              int64_t *width, int64_t *height) {
     const float fw = (float)w, fh = (float)h, f = (float)step;
@@ -118,8 +118,8 @@ static void infer__uhd_size(const infer__media_settings *s, int64_t w, int64_t h
     *height = infer__uhd_round(h, infer__token_side(s));
 }
 
-/* At most 9 tiles of any size: about as many as the picture is larger than the encoder's, in the grid whose aspect ratio
- * is nearest to the picture's. */
+/* At most 9 tiles of any size: about as many as the picture is larger than the encoder's, in the grid whose aspect
+ * ratio is nearest to the picture's. */
 static void infer__cut_uhd(const infer__media_settings *s, int32_t w, int32_t h, infer__cut *out) {
     const int64_t side = s->image_size;
     const float ratio = (float)w * (float)h / (float)(side * side), shape = (float)log((double)((float)w / (float)h));
@@ -148,8 +148,8 @@ static void infer__cut_uhd(const infer__media_settings *s, int32_t w, int32_t h,
     infer__cut_canvas(out, -1, width * out->columns, height * out->rows, INFER__RESIZE_BICUBIC, 0);
 }
 
-/* The longer side as the file says, then stretched to whole tiles, of which the overview is made. Files without that key
- * and limits by the caller: tiles of a letterboxed picture. */
+/* The longer side as the file says, then stretched to whole tiles, of which the overview is made. Files without that
+ * key and limits by the caller: tiles of a letterboxed picture. */
 static void infer__cut_idefics3(const infer__media_settings *s, int32_t w, int32_t h, infer__cut *out) {
     const int32_t filter = s->row->filter, side = s->image_size;
     const double ratio = (double)w / h;
@@ -201,7 +201,8 @@ static void infer__cut_lfm2(const infer__media_settings *s, int32_t w, int32_t h
                 out->rows = rows;
             }
     out->tiles = out->n;
-    infer__cut_canvas(out, -1, out->columns * INFER__LFM2_TILE, out->rows * INFER__LFM2_TILE, INFER__RESIZE_BILINEAR, 0);
+    infer__cut_canvas(out, -1, out->columns * INFER__LFM2_TILE, out->rows * INFER__LFM2_TILE, INFER__RESIZE_BILINEAR,
+                      0);
 }
 
 /* ---- tokens of sounds -------------------------------------------------------------------------- */
@@ -396,7 +397,8 @@ static infer_result infer__media_limits(const infer__gguf *g, const infer__media
     s->min_pixels = low && high ? low : s->row->min_tokens * area;
     s->max_pixels = low && high ? high : s->row->max_tokens * area;
     if (s->min_pixels > s->max_pixels)
-        return infer__error(err, INFER_ERR_FORMAT, "metadata key \"clip.vision.image_min_pixels\": more than the maximum");
+        return infer__error(err, INFER_ERR_FORMAT,
+                            "metadata key \"clip.vision.image_min_pixels\": more than the maximum");
     if (o->min_tokens < 0 || o->max_tokens < 0 || o->min_tokens > 1 << 20 || o->max_tokens > 1 << 20 ||
         (o->max_tokens && o->min_tokens > o->max_tokens))
         return infer__error(err, INFER_ERR_ARGUMENT, "min_image_tokens %d, max_image_tokens %d: expected 0 or 1 to %d, "
@@ -422,8 +424,10 @@ static infer_result infer__media_image_keys(const infer__gguf *g, const infer__m
         return infer__error(err, INFER_ERR_FORMAT, "metadata key \"clip.vision.image_size\": %d is less than a token's "
                             "%d pixels", (int)s->image_size, (int)infer__token_side(s));
     if (infer__token_side(s) > 1024 || (row->cut == infer__cut_lfm2 && INFER__LFM2_TILE % infer__token_side(s) != 0))
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "metadata key \"clip.vision.patch_size\": tokens of %d pixels are "
-                            "not supported", (int)infer__token_side(s));
+        return infer__error(err, INFER_ERR_UNSUPPORTED,
+                            "metadata key \"clip.vision.patch_size\": tokens of %d pixels are "
+                            "not supported",
+                            (int)infer__token_side(s));
     if (row->longest) {
         if (row->longest == INFER__LONGEST_ALWAYS) s->longest = s->image_size;
         if ((r = infer__media_int(g, "clip.vision.preproc_image_size", 1, 65536, 0, &s->longest, err)) < 0)

@@ -1,8 +1,8 @@
 /* resize.c: pictures in another size, with the bits of Pillow's 8-bit resampling.
  *
  * Owns:  the filters, their weights in fixed point, the two passes.
- * Way:   rows pass in pairs, a byte of each in one 64-bit lane pair, so that a multiplication serves both. The rows that
- *        the vertical pass needs are kept in a ring, so that no picture in between is stored.
+ * Way:   rows pass in pairs, a byte of each in one 64-bit lane pair, so that a multiplication serves both. The rows
+ *        that the vertical pass needs are kept in a ring, so that no picture in between is stored.
  * Source: Pillow, libImaging/Resample.c (the formulas): support of the filter times the scale, weights normalised in
  *        double, times 2^22, rounded half away from zero; (sum + 2^21) >> 22, clipped to 0 .. 255.
  */
@@ -22,7 +22,8 @@ static double infer__resize_sinc(double x) {
 }
 
 static double infer__resize_filter(int filter, double x) {
-    if (filter == INFER__RESIZE_LANCZOS) return x >= -3 && x < 3 ? infer__resize_sinc(x) * infer__resize_sinc(x / 3) : 0;
+    if (filter == INFER__RESIZE_LANCZOS)
+        return x >= -3 && x < 3 ? infer__resize_sinc(x) * infer__resize_sinc(x / 3) : 0;
     x = fabs(x);
     if (filter == INFER__RESIZE_BILINEAR) return x < 1 ? 1 - x : 0;
     if (x < 1) return (1.5 * x - 2.5) * x * x + 1; /* a = -0.5 */
