@@ -75,7 +75,7 @@ typedef struct mp_case {
     infer__mem mem;
     const infer__tokenizer *t;
     const char *name;
-    double far;             /* the largest difference of a spectrogram */
+    double worst;             /* the largest difference of a spectrogram */
     int tensors;
 } mp_case;
 
@@ -122,7 +122,7 @@ static void mp_compare(mp_case *c, const infer__media_entry *e, int kind, int nu
         const double d = fabs((double)e->values[i] - infer__load_f32(values + 4 * i));
         if (kind == INFER__MEDIA_IMAGE && d != 0) { CHECK(!"a value of a picture"); break; }
         if (!(d <= 2e-4)) { CHECK(!"a value of a spectrogram"); break; }
-        if (d > c->far) c->far = d;
+        if (d > c->worst) c->worst = d;
     }
     c->tensors++;
     free(file);
@@ -200,7 +200,7 @@ static uint64_t mp_media(mp_case *c, const infer__media_file *file, const infer_
     return used;
 }
 
-static void mp_run(const char *name, int *cases, int *tensors, double *far) {
+static void mp_run(const char *name, int *cases, int *tensors, double *worst) {
     static const char marker[] = "<__media__>";
     mp_file projector, text;
     infer__tokenizer *t = NULL;
@@ -260,7 +260,7 @@ static void mp_run(const char *name, int *cases, int *tensors, double *far) {
     }
     *cases += 1;
     *tensors += c->tensors;
-    if (c->far > *far) *far = c->far;
+    if (c->worst > *worst) *worst = c->worst;
     infer__tokenizer_close(t);
     mp_close(&projector);
     mp_close(&text);
@@ -300,12 +300,12 @@ static const char *const MP_CASES[] = {
 };
 static void test_media_cases(void) {
     int cases = 0, tensors = 0;
-    double far = 0;
+    double worst = 0;
     size_t i;
     if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
-    for (i = 0; i < INFER__COUNT(MP_CASES); i++) mp_run(MP_CASES[i], &cases, &tensors, &far);
+    for (i = 0; i < INFER__COUNT(MP_CASES); i++) mp_run(MP_CASES[i], &cases, &tensors, &worst);
     CHECK(cases == (int)INFER__COUNT(MP_CASES) && tensors > cases);
-    if (getenv("CHECK_TIMES")) fprintf(stderr, "%d cases, %d tensors, mel differs by %g\n", cases, tensors, far);
+    if (getenv("CHECK_TIMES")) fprintf(stderr, "%d cases, %d tensors, mel differs by %g\n", cases, tensors, worst);
 }
 
 

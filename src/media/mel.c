@@ -218,11 +218,11 @@ static void infer__mel_powers(infer__mel_work *z, int64_t f) {
 static float infer__mel_value(const infer__mel_work *z, const double *power, int32_t bin) {
     const float *w = z->filters + bin * (z->mel->fft / 2 + 1) + z->first[bin];
     const double *p = power + z->first[bin];
-    const double floor = z->mel->plain ? 0.001 : 5.960464477539063e-08; /* 2^-24 */
+    const double least = z->mel->plain ? 0.001 : 5.960464477539063e-08; /* 2^-24 */
     double sum = 0;
     int32_t k;
     for (k = 0; k < z->count[bin]; k++) sum += p[k] * w[k];
-    sum = INFER__MAX(sum, floor);
+    sum = INFER__MAX(sum, least);
     return (float)(z->mel->plain ? log(sum) : log10(sum));
 }
 

@@ -70,7 +70,7 @@ static void infer__cut_near(const infer__media_settings *s, int32_t w, int32_t h
     infer__cut_one(out);
 }
 
-/* Tiles of the encoder's size and a stretched overview. A picture that is no larger is its overview. */
+/* Tiles of the encoder's size. */
 static void infer__cut_tiles(infer__cut *out, const infer__media_settings *s, int64_t columns, int64_t rows) {
     out->columns = columns;
     out->rows = rows;
@@ -78,7 +78,8 @@ static void infer__cut_tiles(infer__cut *out, const infer__media_settings *s, in
     infer__cut_canvas(out, -1, columns * s->image_size, rows * s->image_size, INFER__RESIZE_BICUBIC, 0);
 }
 
-/* The grid that shows most pixels of the picture, and of those the one that wastes the fewest. */
+/* A stretched overview, and for pictures larger than that the grid that shows most of their pixels; of such grids the
+ * one that wastes the fewest. */
 static void infer__cut_grids(const infer__media_settings *s, int32_t w, int32_t h, infer__cut *out) {
     int64_t best = 0, waste = INT64_MAX;
     int32_t i, choice = 0;
@@ -148,8 +149,8 @@ static void infer__cut_uhd(const infer__media_settings *s, int32_t w, int32_t h,
     infer__cut_canvas(out, -1, width * out->columns, height * out->rows, INFER__RESIZE_BICUBIC, 0);
 }
 
-/* The longer side as the file says, then stretched to whole tiles, of which the overview is made. Files without that
- * key and limits by the caller: tiles of a letterboxed picture. */
+/* The longer side as the file says, then stretched to whole tiles, of which the overview is made. Without that key, or
+ * with limits of the caller's: tiles of a letterboxed picture. */
 static void infer__cut_idefics3(const infer__media_settings *s, int32_t w, int32_t h, infer__cut *out) {
     const int32_t filter = s->row->filter, side = s->image_size;
     const double ratio = (double)w / h;
@@ -220,9 +221,12 @@ static int32_t infer__count_quarter(int32_t frames, int32_t stack) { (void)stack
 
 /* ---- the table --------------------------------------------------------------------------------- */
 
-static const infer__mel INFER__MEL_WHISPER = {400, 400, 200, 1, 3000, 3000, 3000, 0, 0};
-static const infer__mel INFER__MEL_QWEN3A = {400, 400, 200, 2, 0, 800, 100, 0, 0};
-static const infer__mel INFER__MEL_GEMMA4A = {320, 512, 160, 0, 0, 3000, 1, 1, 1};
+static const infer__mel INFER__MEL_WHISPER = {
+    .window = 400, .fft = 400, .before = 200, .reflect = 1, .silence = 3000, .chunk = 3000, .unit = 1};
+static const infer__mel INFER__MEL_QWEN3A = {
+    .window = 400, .fft = 400, .before = 200, .reflect = 2, .chunk = 800, .unit = 100};
+static const infer__mel INFER__MEL_GEMMA4A = {
+    .window = 320, .fft = 512, .before = 160, .chunk = 3000, .unit = 1, .apart = 1, .plain = 1};
 
 static const infer__tile_marks INFER__MARKS_IDEFICS3 = {
     .overview_before = "\n\n<fake_token_around_image><global-img>", .overview_after = "<fake_token_around_image>",
