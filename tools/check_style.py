@@ -19,7 +19,7 @@ LAYERS = {
     "format": {"base", "quant", "format"},
     "text": {"base", "format", "text"},
     "compute": {"base", "quant", "compute"},
-    "media": {"base", "quant", "format", "compute", "media"},
+    "media": {"base", "quant", "format", "text", "compute", "media"},
     "model": {"base", "quant", "format", "text", "compute", "model"},
     "api": {"base", "quant", "format", "text", "compute", "media", "model", "api"},
 }
