@@ -123,6 +123,9 @@ INFER__COLD_BEGIN
 #include "model/layers/cross.c"          /* attention to what an encoder makes */
 #include "model/layers/encoder.c"        /* kept streams */
 #include "model/layers/nextn.c"    /* the block that predicts a further token */
+#include "model/stack/rows.c"      /* STACKS: one row per type of projector */
+#include "model/stack/steps.c"     /* what comes before and after the layers of a stack */
+#include "model/stack/encode.c"    /* opening a stack, encoding a picture */
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
 #include "model/session/results.c"         /* logits that stay on the device */

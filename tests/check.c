@@ -85,6 +85,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_ngrams.c"
 #  include "test_embed.c"
 #  include "test_embedding.c"
+#  include "test_stack.c"
 #  include "test_loading.c"
 #  include "test_queue.c"
 #  include "test_slices.c"
@@ -193,6 +194,7 @@ int main(int argc, char **argv) {
     suite_ngrams();
     suite_embed();
     suite_embedding();
+    suite_stack();
     suite_loading();
     suite_index();
     suite_compress();

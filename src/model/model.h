@@ -503,6 +503,7 @@ struct infer__layer {
     int32_t rope_kind, n_rot, rope_scaled;
     float rope_base;
     const infer__rope *rope; /* NULL = not rotated */
+    const uint8_t *rope_axes; /* as in infer__rope_args; NULL = none */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t qk_norm_rotated;       /* 1 = after the rotation */
     int32_t gate;               /* activation of attn_gate, or of the gate beside Q */
@@ -537,6 +538,8 @@ INFER__INLINE int32_t infer__compress_values(const infer__layer *l, int32_t dim)
 INFER__INLINE int32_t infer__compress_reach(const infer__layer *l) {
     return l->compress.every * (1 + l->compress.overlap);
 }
+
+#include "stack/stack.h" /* encoders of pictures and sound */
 
 /* ---- model --------------------------------------------------------------------------------------------- */
 
@@ -589,6 +592,7 @@ struct infer_model {
     char why_not[508];
     uint64_t weights_print; /* identifies the file among those with the same shapes */
     const infer__arch *arch;
+    infer__stack stack; /* of a projector file; row NULL: this is a model of texts */
     infer__hparams hp;
     infer__layer *layers;
     infer__state *states;      /* in the order of layers */
@@ -707,6 +711,7 @@ struct infer_context {
     infer__adapted *adapted;          /* batch: n_adapted runs of rows with the same adapters; 0 = no row has any */
     int32_t n_adapted;
     int32_t *row_looked;              /* batch x infer__looks: of rows, see there */
+    const infer__picture *picture;    /* of a stack's pass */
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
     infer_trace_fn trace;
     void *trace_user;

@@ -12,7 +12,7 @@
 
 /* ---- media ------------------------------------------------------------------------------------------------------- */
 
-static void infer__media_free(infer_media *x) {
+static void infer__media_gone(infer_media *x) {
     const infer_model *m = x->model;
     int32_t i;
     for (i = 0; i < x->n_parts; i++) {
@@ -25,7 +25,7 @@ static void infer__media_free(infer_media *x) {
 }
 
 static void infer__media_let(infer_media *x) {
-    if (x && infer__refs_drop(&x->refs)) infer__media_free(x);
+    if (x && infer__refs_drop(&x->refs)) infer__media_gone(x);
 }
 
 /* Parts are copied; their rows, from infer__alloc, become the media's unless this fails. The model is held. */
@@ -285,6 +285,6 @@ static void infer__deepstack_keys(infer__keys *k, infer__hparams *hp) {
 INFER_API infer_result infer_media_free(infer_media *media) {
     int last = media ? infer__refs_close(&media->refs) : 0;
     if (last < 0) return INFER_ERR_STATE;
-    if (last) infer__media_free(media);
+    if (last) infer__media_gone(media);
     return INFER_OK;
 }

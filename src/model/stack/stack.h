@@ -1,0 +1,107 @@
+/* stack.h: stacks of projector files ("mmproj"): encoders of pictures and sound, beside a text model.
+ *
+ * Owns:  their rows (rows.c), the steps before and after their layers (steps.c), what a pass knows of a picture.
+ * How:   a stack is a model of its own, with its own contexts: layers, weights, devices, plan are those of every model.
+ *        Rows of a pass are patches. The first layer begins with a part that makes the stream of them, the last one
+ *        ends with one that gives the embeddings; both are lists of steps.
+ * Start: rows.c, then infer__walk_run.
+ */
+#ifndef INFER__STACK_H
+#define INFER__STACK_H
+
+enum { INFER__STACK_NONE, INFER__STACK_VISION, INFER__STACK_AUDIO };
+
+/* One step: t is the tensor that the step before it left. Names of tensors without ".weight", ".bias". */
+enum {
+    INFER__STEP_END,
+    INFER__STEP_PATCHES, /* t = the pixels of each patch, in the order of the kernel of a convolution */
+    INFER__STEP_MATRIX,  /* t = t W (+ b) */
+    INFER__STEP_FRAME,   /* t = t + W times the pixels of the second frame; name: of the tensor, as it is */
+    INFER__STEP_PLACES,  /* t = t + the positions' embeddings; with rows for class tokens */
+    INFER__STEP_NORM,    /* t = norm(t) */
+    INFER__STEP_ACT,     /* t = act(t) */
+    INFER__STEP_GATED,   /* t = act(t W other) * t W name */
+    INFER__STEP_STREAM,  /* t = the stream */
+    INFER__STEP_DROP,    /* without the rows of class tokens */
+    INFER__STEP_MERGE,   /* the rows of merge x merge patches, which follow each other, become one */
+    INFER__STEP_POOL,    /* or their mean */
+    INFER__STEPS
+};
+enum { /* infer__step.flags */
+    INFER__STEP_BIAS = 1,       /* there is a bias; else there is none */
+    INFER__STEP_MAY_BIAS = 2,   /* there may be one */
+    INFER__STEP_MAY = 4,        /* nothing happens where the file has not the tensor */
+    INFER__STEP_TRANSPOSED = 8, /* W is stored with rows and columns exchanged */
+    INFER__STEP_BARE = 16       /* a norm without weights */
+};
+/* of: INFER__NORM_*, or INFER__ACT_*; INFER__STEP_OWN: the layers'. eps 0: the layers'. */
+enum { INFER__STEP_OWN = 255 };
+typedef struct infer__step {
+    uint8_t kind, flags, of;
+    float eps;
+    const char *name, *other;
+} infer__step;
+
+/* Where embeddings of positions come from. */
+enum {
+    INFER__PLACES_NONE,
+    INFER__PLACES_LEARNED  /* a row of the table for each patch of a picture of one size */
+};
+
+/* A row: what a type of projector does that its file does not say. */
+typedef struct infer__stack_row {
+    infer__arch arch; /* of the layers; name: clip.projector_type */
+    uint8_t kind;     /* INFER__STACK_* */
+    uint8_t merge;    /* sides of what is merged or pooled, where no key says it */
+    const char *merge_key; /* which does; NULL = none */
+    uint8_t places;   /* INFER__PLACES_* */
+    uint8_t biases;   /* 1 = norms and matrices of layers have biases */
+    const infer__step *input, *head;
+} infer__stack_row;
+
+/* The stack of a model; row NULL: it is none. */
+typedef struct infer__stack {
+    const infer__stack_row *row;
+    int32_t kind, image, patch, merge; /* image: the file's size of pictures */
+    const float *table, *special;      /* embeddings of positions, of the class token; NULL = none */
+    int32_t table_rows;
+    infer__tensor_slot slots[INFER__W_STACK_END - INFER__W_STACK_IN_M0]; /* of layers; name NULL: not used */
+} infer__stack;
+
+/* The picture of a running pass. Arrays on the host: patches of frames, rows of PLACES; out: the result. */
+typedef struct infer__picture {
+    int32_t nx, ny, patches, rows, tokens; /* patches; rows of the pass, with class tokens */
+    infer__buf pixels[2], places;
+    float *out;
+} infer__picture;
+
+/* api/model_api.c: an empty model. */
+static infer_result infer__model_start(infer_model **out, const infer_model_params *params, uint32_t version,
+                                       infer_error *err);
+/* Open a stack of a projector file, of this kind; params as of the text model. */
+static infer_result infer__stack_open(infer_model **out, const infer__gguf_origin *origin, int32_t kind,
+                                      const infer_model_params *params, infer_error *err);
+/* 1 when the file has a stack of this kind. */
+static int infer__stack_in(const infer__gguf *g, int32_t kind);
+/* Floats of one embedding. */
+static int32_t infer__stack_width(const infer_model *m);
+/* Embeddings of a picture of this size, which is a preprocessed one; 0 when there can be none: *err says why. */
+static int32_t infer__stack_tokens(const infer_model *m, int32_t width, int32_t height, infer_error *err);
+/* A context for pictures up to this many patches; params: its threads, processors. */
+static infer_result infer__stack_context(infer_context **out, infer_model *m, const infer_context_params *params,
+                                         int32_t width, int32_t height, infer_error *err);
+/* Encode a picture: values: [height][width][3], normalised; second: the next frame, or NULL. The context is not
+ * claimed. session: its progress and trace, NULL = none. */
+static infer_result infer__stack_encode(infer_context *c, const float *values, int32_t width, int32_t height,
+                                        const float *second, const infer_session_params *session, float *out,
+                                        infer_error *err);
+
+/* rows.c, for other parts of opening */
+static infer_result infer__stack_find(infer_model *m, infer_error *err);
+static const char *infer__stack_prefix(const infer_model *m); /* of its keys: clip.vision */
+static const infer__tensor_slot *infer__stack_slot(const infer_model *m, int s);
+/* The name of a layer's tensor becomes the one in projector files. */
+static void infer__stack_rename(char *name, size_t cap);
+static int infer__stack_other(const infer_model *m, const char *name); /* a tensor of the file's other stack */
+static infer_result infer__stack_needs(const infer_model *m, infer_error *err);
+#endif
