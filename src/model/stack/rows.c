@@ -118,7 +118,7 @@ static void infer__stack_act(infer__keys *k, infer__hparams *hp) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "keys clip.use_gelu and clip.use_silu are both true");
     }
-    hp->act = gelu ? INFER__ACT_GELU_TANH : silu ? INFER__ACT_SILU : INFER__ACT_GELU_SIGMOID;
+    hp->act = k->m->stack.row->flags & INFER__STACK_ACT ? k->m->arch->act : gelu ? INFER__ACT_GELU_TANH : silu ? INFER__ACT_SILU : INFER__ACT_GELU_SIGMOID;
 }
 
 /* feature_layer: the inputs of these layers are read, and the result of the last one. */
@@ -277,17 +277,18 @@ static void infer__parts_cogvlm(infer_model *m, infer__layer *l) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define INFER__ENCODES_BY(function)                                                                                  \
-    .act = INFER__ACT_GELU_TANH, .encoder = 1, .keys = infer__stack_keys, .parts = function,                        \
+#define INFER__ENCODES_BY(function, own)                                                                                  \
+    .act = own, .encoder = 1, .keys = infer__stack_keys, .parts = function,                        \
     .idle = INFER__PIXEL_KEYS
-#define INFER__ENCODES INFER__ENCODES_BY(infer__stack_parts)
+#define INFER__ENCODES INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_GELU_TANH)
 #define INFER__VIT { INFER__ENCODES, .norm = INFER__LN
+#define INFER__VIT_ERF { INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_GELU_ERF), .norm = INFER__LN
 #define INFER__SEES .kind = INFER__STACK_VISION
 #define INFER__FACTOR .merge_key = "projector.scale_factor"
 #define INFER__SPATIAL .merge_key = "spatial_merge_size"
 
 static const infer__stack_row INFER__STACKS[] = {
-    { { INFER__ENCODES_BY(infer__parts_cogvlm), .norm = INFER__LN, .name = "cogvlm" }, INFER__SEES, .merge = 1, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_LAST,
+    { { INFER__ENCODES_BY(infer__parts_cogvlm, INFER__ACT_GELU_TANH), .norm = INFER__LN, .name = "cogvlm" }, INFER__SEES, .merge = 1, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_LAST,
       .biases = INFER__BIASES, .input = INFER__IN_VIT, .head = INFER__HEAD_COGVLM },
     { { INFER__ENCODES, .norm = INFER__RMS, .name = "dots_ocr", .rope = INFER__ROPE_HALVES, .flags = INFER__EPS_EITHER },
       INFER__SEES, INFER__FACTOR, .turn = INFER__TURN_YX, .input = INFER__IN_BARE, .head = INFER__HEAD_DOTS },
@@ -320,7 +321,7 @@ static const infer__stack_row INFER__STACKS[] = {
     { INFER__VIT, .name = "llama4", .rope = INFER__ROPE_PAIRS }, INFER__SEES, .merge = 1, INFER__FACTOR,
       .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_LAST, .turn = INFER__TURN_XY, .flags = INFER__STACK_COLUMNS,
       .biases = INFER__BIASES, .input = INFER__IN_VIT, .head = INFER__HEAD_LLAMA4 },
-    { INFER__VIT, .name = "minimax_m3", .rope = INFER__ROPE_HALVES }, INFER__SEES, .merge = 2, INFER__SPATIAL,
+    { INFER__VIT_ERF, .name = "minimax_m3", .rope = INFER__ROPE_HALVES }, INFER__SEES, .flags = INFER__STACK_ACT, .merge = 2, INFER__SPATIAL,
       .turn = INFER__TURN_YX | INFER__TURN_BLOCKS | INFER__TURN_THIRDS, .biases = INFER__BIASES,
       .input = INFER__IN_FRAMES, .head = INFER__HEAD_MINIMAX_M3 },
     { INFER__VIT, .name = "mlp" }, INFER__SEES, .merge = 1, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_FIRST,
@@ -368,6 +369,7 @@ static const infer__stack_row INFER__STACKS[] = {
 #undef INFER__ENCODES_BY
 #undef INFER__ENCODES
 #undef INFER__VIT
+#undef INFER__VIT_ERF
 #undef INFER__SEES
 #undef INFER__FACTOR
 #undef INFER__SPATIAL

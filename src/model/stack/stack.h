@@ -77,7 +77,8 @@ enum {
     INFER__STACK_WINDOWS = 2,  /* of layers, n_wa_pattern says which */
     INFER__STACK_COLUMNS = 4,  /* merged rows go down columns */
     INFER__STACK_SIGNED = 8,   /* pixels become 2 v - 1 */
-    INFER__STACK_WIDE = 16     /* patches are as large as what is merged: there is nothing to merge */
+    INFER__STACK_WIDE = 16,    /* patches are as large as what is merged: there is nothing to merge */
+    INFER__STACK_ACT = 32      /* the activation of FFNs is the row's, whatever keys say */
 };
 
 /* A row: what a type of projector does that its file does not say. */
