@@ -127,6 +127,7 @@ INFER__COLD_BEGIN
 #include "model/stack/steps.c"     /* what comes before and after the layers of a stack */
 #include "model/stack/picture.c"   /* a picture's rows: order, pixels, positions, windows */
 #include "model/stack/encode.c"    /* opening a stack, encoding a picture */
+#include "model/stack/senses.c"    /* the projector of a text model, and what it has encoded */
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
 #include "model/session/results.c"         /* logits that stay on the device */
@@ -172,6 +173,7 @@ INFER__COLD_BEGIN
 #include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
 #include "api/queue_api.c"
 #include "api/best.c"              /* the best of several replies */
+#include "api/encode_api.c"        /* pictures and sounds in prompts */
 #include "api/media_api.c"         /* pictures and sound */
 
 INFER__COLD_END

@@ -352,7 +352,134 @@ static void test_media_oom(void) {
     CHECK(check_live == 0);
 }
 
+
+/* From pixels and samples to logits: projector, prompt with markers, positions, everything; kept media; errors. */
+static infer_model *media_open_both(const char *text, const char *projector, infer_error *e) {
+    infer_model_params p;
+    infer_model *m = NULL;
+    char file[100];
+    snprintf(file, sizeof file, "vision/text/%s.gguf", text);
+    memset(&p, 0, sizeof p);
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    p.projector = projector;
+    infer_model_open(&m, check_reference(file), &p, e);
+    return m;
+}
+
+/* The case's pictures or sound, as files that are decoded; frames that one medium has in *each. */
+static int media_load(infer_media **out, infer_model *m, const char *name, const char *const *more, int32_t frames, const infer_encode_params *p) {
+    infer_image images[4];
+    infer_sound sound;
+    infer_error e;
+    infer_result r;
+    char file[120], *data;
+    size_t n, k;
+    int32_t i;
+    memset(&sound, 0, sizeof sound);
+    snprintf(file, sizeof file, "vision/audio/%s.s16", name);
+    data = check_read(check_reference(file), &n);
+    if (data) {
+        sound.n = n / 2;
+        sound.rate = 16000;
+        sound.samples = (float *)malloc(sound.n * sizeof *sound.samples);
+        for (k = 0; k < sound.n; k++) {
+            int16_t v;
+            memcpy(&v, data + 2 * k, 2);
+            sound.samples[k] = (float)v / 32768.0f;
+        }
+        r = infer_media_encode_sound(out, m, &sound, p, &e);
+        free(sound.samples);
+        free(data);
+    } else {
+        for (i = 0; i < frames; i++) {
+            snprintf(file, sizeof file, "vision/images/%s.ppm", i ? more[i - 1] : name);
+            if (infer_image_open(&images[i], check_reference(file), NULL, &e) != INFER_OK) check_note(__FILE__, __LINE__, e.message);
+        }
+        r = infer_media_encode(out, m, images, frames, p, &e);
+        for (i = 0; i < frames; i++) infer_image_free(&images[i]);
+    }
+    if (r) check_note(__FILE__, __LINE__, e.message);
+    return r == INFER_OK;
+}
+
+static void test_media_whole(void) {
+    static float got[128 * 336];
+    size_t i, k;
+    if (!check_reference("")) SKIP("needs INFER_TEST_DATA");
+    for (i = 0; i < INFER__COUNT(MEDIA_CASES); i += (size_t)check_every(9)) {
+        infer_json *j;
+        char *text = media_json(MEDIA_CASES[i], &j), projector[120];
+        const infer_json *names = infer_json_get(j, "media"), *options = infer_json_get(j, "options"), *chunks = infer_json_get(j, "chunks");
+        const char *prompt = infer_json_string(infer_json_get(j, "prompt"), NULL), *more[4];
+        infer_encode_params p;
+        infer_model *m;
+        infer_error e;
+        media_case x;
+        size_t count = 0;
+        int32_t at = 0, want = 0, frames;
+        double limit = 2e-6;
+        check_detail = MEDIA_CASES[i];
+        memset(&p, 0, sizeof p);
+        memset(&x, 0, sizeof x);
+        if (!j) { check_note(__FILE__, __LINE__, "no case"); free(text); continue; }
+        snprintf(projector, sizeof projector, "%s", check_reference("vision/models/"));
+        snprintf(projector + strlen(projector), sizeof projector - strlen(projector), "%s.gguf", infer_json_string(infer_json_get(j, "model"), NULL));
+        m = media_open_both(infer_json_string(infer_json_get(j, "text_model"), NULL), projector, &e);
+        if (!m) {
+            if (getenv("MEDIA_PRINT")) printf("%-60s %s\n", MEDIA_CASES[i], e.message);
+            CHECK_HAS(e.message, "");
+            check_note(__FILE__, __LINE__, e.message);
+            infer_json_free(j);
+            free(text);
+            continue;
+        }
+        frames = 1;
+        for (k = 0; k < infer_json_count(options); k++) {
+            const char *o = infer_json_string(infer_json_at(options, k), NULL);
+            if (strcmp(o, "--merge") == 0) frames = 2;
+            if (strcmp(o, "--min") == 0) p.min_tokens = atoi(infer_json_string(infer_json_at(options, k + 1), NULL));
+            if (strcmp(o, "--max") == 0) p.max_tokens = atoi(infer_json_string(infer_json_at(options, k + 1), NULL));
+        }
+        for (k = 0; k < infer_json_count(names); k += (size_t)frames) {
+            more[0] = k + 1 < infer_json_count(names) ? infer_json_string(infer_json_at(names, k + 1), NULL) : NULL;
+            x.n_media += media_load(&x.media[x.n_media], m, infer_json_string(infer_json_at(names, k), NULL), more, more[0] ? frames : 1, &p);
+        }
+        if (infer_media_tokens(m, prompt, strlen(prompt), INFER_TEXT_PARSE_SPECIAL, x.media, x.n_media, x.tokens, 4096, &count, &e) != INFER_OK)
+            check_note(__FILE__, __LINE__, e.message);
+        x.n = (int32_t)count;
+        if (infer_json_int(infer_json_at(infer_json_get(infer_json_at(chunks, 0), "ids"), 0)) == 257) { /* BOS: not of a text */
+            memmove(x.tokens + 1, x.tokens, (size_t)x.n++ * sizeof *x.tokens);
+            x.tokens[0] = 257;
+        }
+        for (k = 0; k < infer_json_count(chunks); k++) {
+            const infer_json *c = infer_json_at(chunks, k), *ids = infer_json_get(c, "ids");
+            size_t q;
+            want += ids ? (int32_t)infer_json_count(ids) : media_int(c, "n_tokens");
+            for (q = 0; ids && q < infer_json_count(ids); q++, at++) CHECK(x.tokens[at] == infer_json_int(infer_json_at(ids, q)));
+            if (!ids) at += media_int(c, "n_tokens");
+        }
+        CHECK(x.n == want);
+        snprintf(projector, sizeof projector, "vision/cases/%s.logits", MEDIA_CASES[i]);
+        if (media_read(&x.logits, check_reference(projector))) {
+            infer_context *c = NULL;
+            infer_session *s = media_session(m, 512, 1, &c);
+            const int32_t rows = media_eval(s, &x, got);
+            const double error = check_nmse(got, x.logits.v, (size_t)rows * 336);
+            if (getenv("MEDIA_PRINT")) printf("%-60s %g\n", MEDIA_CASES[i], error);
+            CHECK(rows == x.logits.n && error < limit);
+            infer_session_destroy(s);
+            infer_context_destroy(c);
+        }
+        media_case_free(&x);
+        CHECK(infer_model_close(m) == INFER_OK && check_live == 0);
+        infer_json_free(j);
+        free(text);
+    }
+}
+
 static void suite_media_session(void) {
+    RUN(test_media_whole);
     RUN(test_media_logits);
     RUN(test_media_kinds);
     RUN(test_media_refused);

@@ -431,14 +431,13 @@ static const infer__rope_args *infer__rope_of(const infer_context *c, const infe
     memset(a, 0, sizeof *a);
     a->x = *t;
     a->x.offset += (uint64_t)l->rope_first * sizeof(float); /* of every head */
-    a->axes = l->rope_axes;
     a->blocks = l->rope_blocks;
     a->n_head = n_head;
     a->dim = l->dim_k;
     a->n_rot = l->n_rot;
     a->kind = l->rope_kind;
     a->freq = infer__rope_freq(l);
-    a->axes = c->ctx.pass.axis[0] ? c->model->hp.axes : NULL;
+    a->axes = l->rope_axes ? l->rope_axes : c->ctx.pass.axis[0] ? c->model->hp.axes : NULL;
     a->scale = l->rope->scale;
     return a;
 }
