@@ -8,6 +8,7 @@
 typedef struct infer_model infer_model;     /* an open file: immutable, may be shared by threads */
 typedef struct infer_context infer_context; /* threads, scratch and cache that sessions share */
 typedef struct infer_session infer_session; /* one timeline of tokens; belongs to one thread at a time */
+typedef struct infer_media infer_media;       /* a picture or sound as embeddings: for any session of its model */
 typedef struct infer_adapter infer_adapter; /* a LoRA or a control vector of a model; may be shared by threads */
 typedef struct infer_sampler infer_sampler; /* logits -> token; belongs to one thread at a time */
 typedef struct infer_loading infer_loading; /* a model that opens in slices; one thread at a time */

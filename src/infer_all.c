@@ -140,6 +140,7 @@ INFER__COLD_BEGIN
 #include "model/adapted.c"         /* and evaluating with them */
 #include "model/merge.c"           /* adapters in weights */
 #include "model/session/eval.c"            /* steps -> passes */
+#include "model/session/media.c"           /* pictures and sound among the positions */
 #include "model/session/further.c"         /* passes of the block that predicts further tokens */
 #include "model/session/source.c"          /* encoder and decoder: the text that is answered */
 #include "model/session/state.c"           /* rewind, fork, save, load */
@@ -156,6 +157,7 @@ INFER__COLD_BEGIN
 #include "api/context_api.c"
 #include "api/adapter_api.c"
 #include "api/session_api.c"
+#include "api/prompt_ids.c"        /* prompts as tokens, with media among them */
 #include "api/draft.c"             /* speculative decoding */
 #include "api/full.c"              /* a full context: the caller says what stays */
 #include "api/guide.c"             /* classifier-free guidance */
@@ -170,6 +172,7 @@ INFER__COLD_BEGIN
 #include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
 #include "api/queue_api.c"
 #include "api/best.c"              /* the best of several replies */
+#include "api/media_api.c"         /* pictures and sound */
 
 INFER__COLD_END
 #include "base/epilogue.h"

@@ -68,6 +68,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_needs.c"
 #  include "test_cache.c"
 #  include "test_session.c"
+#  include "test_media_session.c"
 #  include "test_increments.c"
 #  include "test_cells.c"
 #  include "test_adapters.c"
@@ -177,6 +178,7 @@ int main(int argc, char **argv) {
     suite_cells();
     suite_adapters();
     suite_inputs();
+    suite_media_session();
     suite_merge();
     suite_draft();
     suite_nextn();

@@ -263,6 +263,7 @@ typedef struct infer__attention_args {
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
     const infer__weight *sinks, *bias;
     int32_t reach, around, source;
+    int32_t causal; /* 1 = rows see positions up to their own whatever pass->end is */
     infer__tensor chosen;
     const infer__kv_buf *more; /* NULL = none; n_head_kv is 1, and v_cache k_cache */
     int32_t chosen_sets, more_every, more_group;
@@ -322,7 +323,7 @@ INFER__INLINE void infer__row_sees(const infer__pass *p, const infer__attention_
         *hi = p->source[p->seq[r]];
         return;
     }
-    *hi = p->end ? p->end[r] : pos + 1;
+    *hi = p->end && !a->causal ? p->end[r] : pos + 1;
     if (a->around && a->window > 0) {
         *lo = INFER__MAX(pos - a->window / 2, 0);
         *hi = (int32_t)INFER__MIN(*hi, (int64_t)pos + a->window / 2 + 1);

@@ -624,6 +624,7 @@ static void infer__layers(infer_context *c) {
         xn = infer__view(&c->at->xn, 0, n, m->hp.n_embd);
         out = infer__view(&c->at->out, 0, n, m->hp.n_embd);
         infer__layer_run(c, &m->layers[l], &x, &xn, &out);
+        if (INFER__HAS_MEDIA) infer__deepstack(c, l, &x);
         infer__check_finite(c, l, &x);
     }
     if (l > first && l != resume && infer__pauses(c)) {

@@ -64,6 +64,8 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__QKV_WIDE INFER__FLAG(31) /* attn_qkv has three times the queries' rows, also with fewer K/V heads */
 #define INFER__QKV_THIRDS INFER__FLAG(32) /* and Q, K, V begin at thirds of them; else one follows the other */
 #define INFER__ROPE_SECTIONS INFER__FLAG(33) /* rope.dimension_sections may be there: M-RoPE */
+#define INFER__SECTIONS_MIXED INFER__FLAG(46) /* pairs of the sections alternate: time, height, width, time, .. */
+#define INFER__SPANS_WINDOW INFER__FLAG(51) /* only in layers with a window do rows of a picture see later ones */
 #define INFER__SECTIONS_HALVES INFER__FLAG(34) /* with sections, HALVES is the rotation */
 #define INFER__ATTN_NORM_2 INFER__FLAG(35) /* where attn_norm_2 exists it is attention's norm, attn_norm the FFN's */
 #define INFER__SCORES_OVER_DIM INFER__FLAG(36) /* scores are divided by the width of a head, not by its root */
@@ -186,6 +188,8 @@ struct infer__hparams {
     float attn_softcap, final_softcap, attn_scale, max_bias, clamp_kqv;
     float temp_scale, temp_floor, temp_offset;
     float rope_base, rope_base_window;
+    uint8_t *axes;        /* pairs' axes of M-RoPE, as in infer__rope_args; NULL = all positions are numbers */
+    int32_t n_deepstack;  /* layers after which rows of pictures get another part of their embedding */
     int32_t rope_scaling; /* INFER__SCALING_* */
     float rope_factor, rope_attn_factor, rope_log_mul, rope_alpha;
     int32_t rope_ctx; /* context the frequencies were trained for: yarn, longrope */
@@ -280,6 +284,9 @@ static void infer__switch_add(infer_context *c, const infer__tensor *x, const in
 /* layers/embed_skip.c */
 static void infer__talkie_keys(infer__keys *k, infer__hparams *hp);
 static void infer__grovemoe_keys(infer__keys *k, infer__hparams *hp);
+
+/* session/media.c */
+static void infer__deepstack_keys(infer__keys *k, infer__hparams *hp);
 
 /* layers/per_layer.c */
 static void infer__gemma4_keys(infer__keys *k, infer__hparams *hp);
@@ -491,6 +498,7 @@ struct infer__layer {
     int32_t window; /* 0 = sees everything */
     int32_t chunk;  /* of that many positions: sees those of its own chunk; 0 = the window slides */
     int32_t not_causal; /* 1 = tokens of an eval attend to each other; a window is centred on them */
+    int32_t spans_causal; /* 1 = also rows of a picture see only what is before them */
     int32_t kv_from;    /* 1 + the layer whose keys and values it reads; 0 = its own */
     int32_t kv_read;    /* 1 = other layers read its own */
     int32_t v_norm_bare; /* 1 = V has a norm without weights */
@@ -700,6 +708,9 @@ struct infer_context {
     float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
     int32_t *out_top; /* batch: number of largest logits to read; the others stay on the device; 0 = all */
     const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
+    const float **row_deep;           /* batch: n_deepstack more rows of width n_embd for a row, NULL = none */
+    int32_t *row_end, *row_axis;      /* batch, AXES x batch: pass->end and pass->axis, where media needs them */
+    int32_t n_deep, n_whole, n_shifted; /* rows of the pass that need row_deep, row_end, row_axis */
     int32_t *row_switch;              /* batch: the adapters of rows, see infer__switches */
     infer__adapted *adapted;          /* batch: n_adapted runs of rows with the same adapters; 0 = no row has any */
     int32_t n_adapted;
