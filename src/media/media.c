@@ -221,8 +221,7 @@ static infer_result infer__image_read(infer__media *m, infer__source *s, infer_i
     uint64_t n = s->io.size, limit = m->params.max_pixels;
     infer_result r = infer__media_find(m, s, INFER__PICTURE, &row);
     if (r != INFER_OK) return r;
-    limit =
-        limit > UINT64_MAX / 16 ? UINT64_MAX : 8 * limit + ((uint64_t)16 << 20); /* 16 bits RGBA, and what is beside */
+    limit = limit > UINT64_MAX / 16 ? UINT64_MAX : 8 * limit + ((uint64_t)16 << 20); /* 16 bits RGBA, and what is beside */
     if (n > limit || n > SIZE_MAX / 2)
         return infer__error(m->err, INFER_ERR_LIMIT, "%s: the file has %llu bytes, a picture at most %llu", row->name,
                             (unsigned long long)n, (unsigned long long)limit);
