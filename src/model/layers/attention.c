@@ -400,8 +400,9 @@ static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer
     infer__rope_args rope;
     infer__attention_of(l, &a);
     memset(&rope, 0, sizeof rope);
-    rope.axes = l->rope_axes;
-    if (rope.axes && !ops->supports(INFER__OP_ROPE, &rope)) return "rotation by several positions";
+    rope.axes = (const uint8_t *)l; /* any: of a stack's layers, by two coordinates */
+    if (l->rope_blocks && !ops->supports(INFER__OP_ROPE, &rope)) return "rotation by several positions";
+    if (l->listed && INFER__HAS_GPU && ops == &infer__gpu_ops) return "windows of a picture";
     return ops->supports(INFER__OP_ATTENTION, &a) ? infer__indexer_lacks(ops, l) : "attention";
 }
 
@@ -437,7 +438,7 @@ static const infer__rope_args *infer__rope_of(const infer_context *c, const infe
     a->n_rot = l->n_rot;
     a->kind = l->rope_kind;
     a->freq = infer__rope_freq(l);
-    a->axes = l->rope_axes ? l->rope_axes : c->ctx.pass.axis[0] ? c->model->hp.axes : NULL;
+    a->axes = c->ctx.pass.axis[0] ? c->model->hp.axes : NULL;
     a->scale = l->rope->scale;
     return a;
 }

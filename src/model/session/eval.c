@@ -145,7 +145,7 @@ static void infer__pass_begin(infer_context *c) {
     c->row_axis = at;
     if (INFER__HAS_MEDIA && c->model->hp.axes) at += INFER__AXES * (int64_t)batch;
     c->n_shifted = c->n_whole = c->n_deep = 0;
-    if (!c->picture) memset(p->axis, 0, sizeof p->axis); /* of a stack, they are its picture's */
+    memset(p->axis, 0, sizeof p->axis);
     if (!infer__cells_used(c)) return;
     p->cell_in = at;
     p->cell_out = at + n_seq;

@@ -57,7 +57,7 @@ static infer_result infer__stack_context(infer_context **out, infer_model *m, co
     if (r) return r;
     memset(&p, 0, sizeof p);
     if (params) p = *params;
-    p.batch = p.cells = sizes.rows;
+    p.batch = p.cells = INFER__MAX(sizes.rows, m->stack.queries);
     p.sessions = 1;
     p.kv_type = INFER_KV_DEFAULT;
     return infer__context_make(out, m, &p, INFER__SESSIONS_OWN, err);
@@ -72,7 +72,6 @@ static infer_result infer__picture_eval(infer_context *c, infer__picture *p, con
     infer_session *s;
     infer_step step;
     infer_result r;
-    int i;
     memset(&sp, 0, sizeof sp);
     if (session) sp = *session;
     sp.context = p->rows;
@@ -83,11 +82,9 @@ static infer_result infer__picture_eval(infer_context *c, infer__picture *p, con
     step.embeddings = (const float *)p->pixels[0].host; /* not read: the first layer makes the stream */
     step.n = p->rows;
     c->picture = p;
-    for (i = 0; i < 2; i++) c->ctx.pass.axis[i] = p->axis[i];
     infer__session_claim(s); /* unused by others: it cannot fail */
     r = infer__eval_steps(c, &step, 1, err);
     c->picture = NULL;
-    for (i = 0; i < 2; i++) c->ctx.pass.axis[i] = NULL;
     infer__session_free(s);
     if (!r && !c->ctx.kernels->finite(p->out, (int64_t)p->tokens * infer__stack_width(c->model)))
         r = infer__error(err, INFER_ERR_STATE, "an embedding has a value that is not finite");
@@ -114,8 +111,8 @@ static infer_result infer__stack_encode(infer_context *c, const float *values, i
         r = infer__error(err, INFER_ERR_MEMORY, "no memory for %d embeddings", (int)p.tokens);
     if (!r) r = infer__picture_eval(c, &p, session, err);
     for (i = 0; windows && !r && i < p.tokens; i++)
-        memcpy((char *)out + (uint64_t)infer__picture_token(&m->stack, &p, i) * row, (char *)windows + (uint64_t)i * row,
-               (size_t)row);
+        memcpy((char *)out + (uint64_t)infer__picture_token(&m->stack, &p, i) * row,
+               (char *)windows + (uint64_t)i * row, (size_t)row);
     infer__free(&m->mem, windows);
     infer__picture_free(m, &p);
     infer__context_leave(c);
