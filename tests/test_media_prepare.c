@@ -500,6 +500,82 @@ static void test_media_keys(void) {
     mp_unmake(&m);
 }
 
+/* What llama.cpp makes of noise: a type, keys beside image_size=56 and patch_size=14, token limits, a size; entries, the
+ * first one's size, and the checksum of all values. */
+#define MP_LFM2 "clip.vision.patch_size=16 clip.vision.projector.scale_factor=2"
+static const struct { const char *type, *keys; int32_t min, max, w, h, n, width, height; uint64_t fnv; } MP_NOISE[] = {
+    {"mlp", "clip.vision.image_grid_pinpoints=112,112,112,56", 0, 0, 57, 40, 3, 56, 56, 0xe38080784ff63821u},
+    {"mlp", "clip.vision.image_grid_pinpoints=56,112,112,56,112,112,168,56,56,168", 0, 0, 61, 149, 4, 56, 56, 0xc3e6bf981b6c0188u},
+    {"mlp", "", 0, 0, 61, 149, 1, 56, 56, 0x41c08df00c785382u},
+    {"janus_pro", "", 0, 0, 61, 149, 1, 56, 56, 0x30b49a7e30066232u},
+    {"resampler", "clip.minicpmv_version=3", 0, 0, 532, 527, 10, 56, 56, 0x4fccfd30ab67155du},
+    {"resampler", "clip.minicpmv_version=2", 0, 0, 61, 300, 6, 28, 126, 0xe92b46a5817180cau},
+    {"internvl", "", 0, 0, 200, 120, 13, 56, 56, 0x78e54e73626758e7u},
+    {"internvl", "clip.vision.preproc_min_tiles=2 clip.vision.preproc_max_tiles=9", 0, 0, 300, 61, 9, 56, 56, 0x9a3a476e8d2f1fb2u},
+    {"llama4", "", 0, 0, 90, 61, 5, 56, 56, 0xddb78a1128c2aea6u},
+    {"idefics3", "clip.vision.preproc_image_size=168", 0, 0, 61, 149, 7, 56, 56, 0x8e8daed8f25730a6u},
+    {"idefics3", "", 0, 0, 61, 149, 4, 56, 56, 0xc3e6bf981b6c0188u},
+    {"idefics3", "clip.vision.preproc_image_size=168", 20, 40, 61, 149, 3, 56, 56, 0xefeadaf0426faa66u},
+    {"lfm2", MP_LFM2, 0, 0, 61, 149, 1, 192, 416, 0x1ed0e251691eccdeu},
+    {"lfm2", MP_LFM2, 0, 0, 900, 640, 7, 512, 512, 0x28b9a0fbd3c04608u},
+    {"lfm2", MP_LFM2, 0, 0, 1250, 1000, 10, 512, 512, 0x05582cf37ae75387u},
+    {"lfm2", MP_LFM2, 0, 0, 1008, 720, 7, 512, 512, 0xd7cf9243c1b34d53u},
+    {"qwen2vl_merger", "", 0, 0, 61, 149, 1, 56, 140, 0xd76eea74e02e67b0u},
+    {"qwen2vl_merger", "", 16, 40, 400, 149, 1, 280, 84, 0x1ca7d191e78f0cdau},
+    {"minimax_m3", "", 0, 0, 61, 149, 1, 56, 140, 0x51900fa806bd41b7u},
+    {"lightonocr", "clip.vision.preproc_image_size=140", 0, 0, 300, 149, 1, 140, 70, 0x4810be6c3177d2dcu},
+    {"phi4", "clip.vision.image_min_pixels=3920 clip.vision.image_max_pixels=23520", 0, 0, 300, 149, 1, 210, 98, 0xf4a1ddf0bb176e0au},
+    {"gemma4v", "clip.vision.patch_size=4 clip.vision.projector.scale_factor=3", 0, 0, 300, 40, 1, 300, 36, 0x27c9053eb9f59865u},
+    {"gemma3", "", 0, 0, 300, 40, 1, 56, 56, 0xe4ccaf6865c7dd89u},
+};
+static void test_media_noise(void) {
+    infer__media_options options;
+    infer__media_list list;
+    mp_made m;
+    size_t i, j, n;
+    memset(&options, 0, sizeof options);
+    for (i = 0; i < INFER__COUNT(MP_NOISE); i++) {
+        static const char *const usual[] = {"clip.vision.image_size=56", "clip.vision.patch_size=14", "clip.vision.projector.scale_factor=1"};
+        const char *other[8], *keys = MP_NOISE[i].keys;
+        char text[200], detail[160];
+        infer_image image;
+        uint64_t seed = (uint64_t)MP_NOISE[i].w * 100003 + (uint64_t)MP_NOISE[i].h, sum = INFER__FNV;
+        snprintf(text, sizeof text, "%s", keys);
+        snprintf(detail, sizeof detail, "%s %s %d x %d", MP_NOISE[i].type, keys, MP_NOISE[i].w, MP_NOISE[i].h);
+        check_detail = detail;
+        for (n = j = 0; text[j]; n++) {
+            other[n] = text + j;
+            j += strcspn(text + j, " ");
+            if (text[j]) text[j++] = 0;
+        }
+        for (j = 0; j < 3; j++)
+            if (!strstr(keys, j == 1 ? "patch_size" : j == 2 ? "scale_factor" : "?")) other[n++] = usual[j];
+        other[n] = NULL;
+        options.min_tokens = MP_NOISE[i].min;
+        options.max_tokens = MP_NOISE[i].max;
+        mp_make(&m, MP_NOISE[i].type, other, &options);
+        CHECK(m.r == INFER_OK);
+        image.width = MP_NOISE[i].w;
+        image.height = MP_NOISE[i].h;
+        n = (size_t)image.width * (size_t)image.height * 3;
+        image.rgb = (uint8_t *)malloc(n);
+        for (j = 0; j < n; j++) image.rgb[j] = (uint8_t)infer__splitmix(&seed);
+        CHECK(infer__media_plan(&m.f.mem, &m.file.image, &image, 1, &list, &m.err) == INFER_OK);
+        CHECK(infer__media_fill(&list, &m.file.image, &image, &m.err) == INFER_OK);
+        CHECK(list.n_entries == MP_NOISE[i].n && list.entries[0].width == MP_NOISE[i].width && list.entries[0].height == MP_NOISE[i].height);
+        for (j = 0, n = 0; j < (size_t)list.n_entries; j++) n += (size_t)list.entries[j].width * (size_t)list.entries[j].height * 3;
+        for (j = 0; j < n; j++) {
+            const uint32_t u = infer__f32_bits(list.values[j]);
+            const uint8_t bytes[4] = {(uint8_t)u, (uint8_t)(u >> 8), (uint8_t)(u >> 16), (uint8_t)(u >> 24)};
+            sum = infer__fnv(sum, bytes, 4);
+        }
+        CHECK(sum == MP_NOISE[i].fnv);
+        infer__media_list_free(&list);
+        free(image.rgb);
+        mp_unmake(&m);
+    }
+}
+
 /* A white picture of 2 x 1 in a square of 32 x 32: 32 x 16 in its middle. */
 static void test_media_letterbox(void) {
     uint8_t rgb[6] = {255, 255, 255, 255, 255, 255};
@@ -549,6 +625,8 @@ static void mp_plan_any(mp_made *m, const infer__media_settings *s, int32_t w, i
 }
 static void test_media_sizes(void) {
     static const int32_t sides[] = {0, -1, 1, 2, 3, 31, 32, 33, 1000, 4000, 100000, 1 << 20, 1 << 24, INT32_MAX};
+    static const char *const dots[] = {"clip.vision.image_size=1", "clip.vision.patch_size=1", "clip.vision.projector.scale_factor=1",
+                                       "clip.vision.preproc_image_size=80", NULL};
     infer_image two[3] = {{64, 48, NULL, NULL}, {64, 48, NULL, NULL}, {64, 48, NULL, NULL}};
     infer__media_list list;
     mp_made m;
@@ -572,6 +650,10 @@ static void test_media_sizes(void) {
         CHECK(infer__media_plan(&m.f.mem, &m.file.image, two, 3, &list, &m.err) == INFER_ERR_ARGUMENT);
         mp_unmake(&m);
     }
+    mp_make(&m, "idefics3", dots, NULL);
+    CHECK(infer__media_plan(&m.f.mem, &m.file.image, two, 1, &list, &m.err) == INFER_ERR_LIMIT);
+    CHECK_HAS(m.err.message, "4096 tiles");
+    mp_unmake(&m);
     mp_make(&m, "qwen2vl_merger", NULL, NULL);
     two[1].height = 47;
     CHECK(infer__media_plan(&m.f.mem, &m.file.image, two, 2, &list, &m.err) == INFER_ERR_ARGUMENT);
@@ -758,6 +840,7 @@ static void suite_media_prepare(void) {
     RUN(test_media_cases);
     RUN(test_media_resize);
     RUN(test_media_keys);
+    RUN(test_media_noise);
     RUN(test_media_letterbox);
     RUN(test_media_sizes);
     RUN(test_media_extreme);
