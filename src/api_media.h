@@ -1,5 +1,5 @@
-/* api_media.h: the part of the public interface that turns files of pictures and sound into pixels and samples. Included
- * by api.h, at the point where its types are needed. */
+/* api_media.h: the part of the public interface that turns files of pictures and sound into pixels and samples.
+ * Included by api.h, at the point where its types are needed. */
 #ifndef INFER_API_MEDIA_H
 #define INFER_API_MEDIA_H
 

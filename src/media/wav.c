@@ -1,4 +1,5 @@
-/* wav.c: WAV sounds (Microsoft's RIFF WAVE; RF64 and BW64: EBU Tech 3306, ITU-R BS.2088; A-law and mu-law: ITU-T G.711).
+/* wav.c: WAV sounds (Microsoft's RIFF WAVE; RF64 and BW64: EBU Tech 3306, ITU-R BS.2088; A-law and mu-law: ITU-T
+ * G.711).
  *
  * Owns:  chunks, sample formats, the mean of channels.
  * Rules: read in pieces, so that memory is taken for the result alone. Streams whose writer did not know their size
@@ -51,7 +52,9 @@ static infer_result infer__wav_format_read(infer__media *m, uint64_t at, const u
         return infer__media_bad(m, at, "bits per sample, channels and bytes per frame contradict each other");
     f->bytes = (int)(align / (uint32_t)f->channels);
     infer__format(what, sizeof what, "%s of %lu bits is", infer__wav_tags[i].name, (unsigned long)bits);
-    if (f->kind == INFER__WAV_PCM ? bits < 1 || bits > 32 : f->kind == INFER__WAV_FLOAT ? bits != 32 && bits != 64 : bits != 8)
+    if (f->kind == INFER__WAV_PCM     ? bits < 1 || bits > 32
+        : f->kind == INFER__WAV_FLOAT ? bits != 32 && bits != 64
+                                      : bits != 8)
         return infer__media_lacks(m, what);
     infer__format(what, sizeof what, "%lu samples per second are", (unsigned long)f->rate);
     if (f->rate < 1000 || f->rate > 1000000) return infer__media_lacks(m, what);
@@ -154,7 +157,8 @@ static infer_result infer__wav_decode(infer__media *m, infer__source *s, infer_s
         if (memcmp(head, "data", 4) == 0) {
             if (!known) return infer__media_bad(m, at, "samples before their format");
             if (size == 0xffffffffu && long_size) size = long_size;
-            else if (size == 0xffffffffu || (size == 0x7ffff000u && size > left) || (size == 0 && (riff == 0 || riff == 0xffffffffu)))
+            else if (size == 0xffffffffu || (size == 0x7ffff000u && size > left) ||
+                     (size == 0 && (riff == 0 || riff == 0xffffffffu)))
                 size = left - left % (uint64_t)(f.bytes * f.channels); /* FFmpeg; SoX; others */
             if (size > left) return infer__media_bad(m, s->io.size, "the file ends early");
             if (size % (uint64_t)(f.bytes * f.channels)) return infer__media_bad(m, at, "the last frame is incomplete");
