@@ -81,7 +81,7 @@ static infer_result infer__media_begin(infer__media *m, const infer_media_params
     if (p->max_seconds == 0) p->max_seconds = 3600;
     if (p->max_pixels == 0) p->max_pixels = (uint64_t)1 << 26;
     infer__mem_init(&m->mem, &p->allocator, p->max_memory);
-    infer__watch_begin(&m->watch, &p->limits, 20);
+    infer__watch_begin(&m->watch, &p->limits, 10 * INFER__WATCH_SECONDS);
     return INFER_OK;
 }
 
