@@ -81,7 +81,7 @@ static void infer__wav_floats(const infer__wav_format *f, const uint8_t *p, size
             uint64_t u = infer__load_u64(p);
             double d;
             memcpy(&d, &u, 8);
-            out[i] = (u >> 52 & 0x7ff) >= 1023 + 127 ? infer__bits_f32(0x7f800000u) : (float)d; /* too large: refused */
+            out[i] = (u >> 52 & 0x7ff) >= 1023 + 127 ? infer__bits_f32(0x7f800000u) : (float)d; /* refused */
         } else if (f->kind == INFER__WAV_PCM) { /* in the upper bits of 32 */
             for (k = 0; k < f->bytes; k++) v = v >> 8 | (uint32_t)p[k] << 24;
             if (f->bytes == 1) v ^= 0x80000000u; /* bytes are unsigned */
@@ -98,8 +98,9 @@ static infer_result infer__sound_mix(infer__media *m, const float *in, size_t fr
     for (i = 0; i < frames; i++, in += channels) {
         double sum = 0;
         for (k = 0; k < channels; k++) {
-            if (!infer__finite(in[k])) return infer__error(m->err, INFER_ERR_FORMAT, "sample %llu is not a number",
-                                                           (unsigned long long)i);
+            if ((infer__f32_bits(in[k]) & 0x7fffffffu) >= 0x49742400u) /* 10^6: sums of the resampler stay finite */
+                return infer__error(m->err, INFER_ERR_FORMAT, "sample %llu is not a number, or not below 1000000",
+                                    (unsigned long long)i);
             sum += in[k];
         }
         out[i] = (float)(sum / channels);
