@@ -173,8 +173,8 @@ INFER__COLD_BEGIN
 #include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
 #include "api/queue_api.c"
 #include "api/best.c"              /* the best of several replies */
-#include "api/encode_api.c"        /* pictures and sounds in prompts */
-#include "api/media_api.c"         /* pictures and sound */
+#include "api/media/encode_api.c"      /* pictures and sounds in prompts */
+#include "api/media/media_api.c"       /* pictures and sound */
 
 INFER__COLD_END
 #include "base/epilogue.h"

@@ -44,6 +44,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_encode.c"
 #  include "test_unicode.c"
 #  include "test_json.c"
+#  include "test_media.c"
 #  include "test_jinja.c"
 #  include "test_budget.c"
 #  include "test_schema.c"
@@ -151,6 +152,7 @@ int main(int argc, char **argv) {
     suite_encode();
     suite_unicode();
     suite_json();
+    suite_media();
     suite_jinja();
     suite_budget();
     suite_schema();

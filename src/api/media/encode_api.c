@@ -1,5 +1,5 @@
 /* encode_api.c: pictures and sounds for prompts: argument checks, and calls of model/stack/senses.c. */
-#include "../model/model.h"
+#include "../../model/model.h"
 
 static infer_result infer__encode_call(infer_media **out, infer_model *model, const infer_image *images, int32_t n,
                                        const infer_sound *sound, const infer_encode_params *params, infer_error *err) {
