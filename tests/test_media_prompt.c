@@ -116,6 +116,23 @@ static void test_media_prompt_generate(void) {
         CHECK(r == INFER_OK && pieces > 14 && shown_same(&got, &hand));
         CHECK(infer_generation_end(run) == INFER_OK);
         infer_sampler_destroy(sampler);
+        /* the best of several, the first of which is that */
+        {
+            infer_sampler *samplers[3];
+            infer_best *best = NULL;
+            CHECK(infer_session_rewind(t, 0) == INFER_OK);
+            g = shown_params(&w, &got);
+            g.token = NULL;
+            g.text = NULL;
+            for (k = 0; k < 3; k++) samplers[k] = queue_sampler(w.m, 1 + 2 * k);
+            if (infer_generate_best(t, samplers, 3, prompt, &g, &best) != INFER_OK) check_note(__FILE__, __LINE__, infer_session_error(t)->message);
+            CHECK(best && best->replies[0].n_tokens == 14 && memcmp(best->replies[0].tokens, hand.tokens, 14 * sizeof *ids) == 0);
+            infer_best_free(best);
+            g.n_media = 0; /* after a picture */
+            if (infer_generate_best(t, samplers, 3, "and", &g, &best) != INFER_OK) check_note(__FILE__, __LINE__, infer_session_error(t)->message);
+            infer_best_free(best);
+            for (k = 0; k < 3; k++) infer_sampler_destroy(samplers[k]);
+        }
         /* later prompts of the session have media of their own, or none */
         g = shown_params(&w, &got);
         g.n_media = 1;
