@@ -143,4 +143,11 @@ INFER__COLD_END
 #include "media/wav.c"
 #include "media/resample.c"             /* sound at another rate */
 #include "media/media.c"                /* SIGNATURES, limits, orientation */
+#include "media/prepare.h"              /* pixels and samples -> what encoders read */
+#include "media/resize.c"               /* with Pillow's bits */
+INFER__COLD_BEGIN
+#include "media/projectors.c"           /* INFER__PROJECTORS: one row per clip.projector_type */
+INFER__COLD_END
+#include "media/prepare.c"              /* pictures -> tiles, padded and normalised; texts around them */
+#include "media/mel.c"                  /* sounds -> mel spectrograms */
 #endif

@@ -69,6 +69,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_needs.c"
 #  include "test_cache.c"
 #  include "test_session.c"
+#  include "test_media_session.c"
 #  include "test_increments.c"
 #  include "test_cells.c"
 #  include "test_adapters.c"
@@ -85,6 +86,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_ngrams.c"
 #  include "test_embed.c"
 #  include "test_embedding.c"
+#  include "test_stack.c"
 #  include "test_loading.c"
 #  include "test_queue.c"
 #  include "test_slices.c"
@@ -178,6 +180,7 @@ int main(int argc, char **argv) {
     suite_cells();
     suite_adapters();
     suite_inputs();
+    suite_media_session();
     suite_merge();
     suite_draft();
     suite_nextn();
@@ -193,6 +196,7 @@ int main(int argc, char **argv) {
     suite_ngrams();
     suite_embed();
     suite_embedding();
+    suite_stack();
     suite_loading();
     suite_index();
     suite_compress();
