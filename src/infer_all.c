@@ -170,9 +170,9 @@ INFER__COLD_BEGIN
 #include "api/embed_api.c"         /* and the calls */
 #include "api/chat_api.c"          /* conversations and replies */
 #include "api/chat_full.c"         /* conversations that do not fit */
-#include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
-#include "api/queue_api.c"
-#include "api/best.c"              /* the best of several replies */
+#include "api/many/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
+#include "api/many/queue_api.c"
+#include "api/many/best.c"              /* the best of several replies */
 #include "api/media/encode_api.c"      /* pictures and sounds in prompts */
 #include "api/media/media_api.c"       /* pictures and sound */
 
