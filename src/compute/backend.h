@@ -208,6 +208,7 @@ typedef struct infer__rope_args {
     const infer__buf *freq; /* on a device: revolutions per position, as sums of two float32 */
     const uint8_t *axes;    /* n_rot/2: the axis whose position rotates the pair; NULL = the row's position */
     float scale;
+    int32_t blocks;         /* the n_rot values are so many parts, each with pairs of its own; 0 = one (the CPU alone) */
 } infer__rope_args;
 
 /* Store rows of k and v (rows x n_head*dim) into the cache pages of their positions. v_cache NULL: of k alone. */

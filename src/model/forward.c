@@ -223,7 +223,18 @@ static void infer__post_norm(infer_context *c, const infer__layer *l, int slot, 
     if (slot < 0) return;
     a = infer__slot_norm_of(c, l, slot, 1, out, out);
     a.eps = c->model->hp.post_eps;
+    if (infer__post_bias(slot) >= 0) a.bias = infer__opt(&l->w[infer__post_bias(slot)]);
     infer__ops_of(&c->ctx)->norm(&c->ctx, &a);
+}
+
+/* Each value times a factor; w: what they are divided by. */
+static void infer__times(infer_context *c, const infer__weight *w, const infer__tensor *t) {
+    infer__act_args a;
+    memset(&a, 0, sizeof a);
+    a.x = a.y = *t;
+    a.kind = INFER__ACT_LINEAR;
+    a.divide = w;
+    infer__ops_of(&c->ctx)->act(&c->ctx, &a);
 }
 
 static void infer__sub_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *t) {
@@ -288,13 +299,14 @@ static void infer__part_run(infer_context *c, const infer__layer *l, const infer
         norm = infer__norm_of(c, &l->w[p->norm], x, xn);
         s.norm = &norm;
     }
-    s.add = p->post >= 0 || next || c->ctx.apart ? NULL : &add;
+    s.add = p->post >= 0 || p->times >= 0 || next || c->ctx.apart ? NULL : &add;
     if (next || c->ctx.apart) infer__sublayer_norm(c, &s);
     infer__trace(c, l->index, p->kind->in, &s.x);
     p->kind->run(c, l, &s);
     infer__trace(c, l->index, p->kind->out, out);
     if (next && next->reads == INFER__READS_NORM) infer__norm_to(c, &l->w[next->norm], x, xn);
     if (!s.add) {
+        if (p->times >= 0) infer__times(c, &l->w[p->times], out);
         infer__post_norm(c, l, p->post, out);
         infer__ops_of(&c->ctx)->add(&c->ctx, &add);
     }

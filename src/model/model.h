@@ -386,6 +386,7 @@ enum { INFER__GROUP_FULL, INFER__GROUP_WINDOW, INFER__GROUP_CELLS, INFER__GROUPS
 typedef struct infer__rope {
     float base;
     int32_t n_rot, scaled; /* scaled: position scalings and factors of the file apply */
+    int32_t turn; /* INFER__TURN_*: of a grid */
     infer__buf freq;   /* 2 x n_rot/2 float32: normal and extended */
     infer__buf device[INFER_MAX_DEVICES]; /* the same on each device: see infer__rope_args */
     float scale;     /* of cos and sin */
@@ -443,6 +444,7 @@ struct infer__part {
     const infer__sublayer_kind *kind;
     int16_t norm, post; /* slots of the norm before it (the bias is the next one) and of its result's; -1 = none */
     int16_t after;      /* of the stream's, once the result has been added */
+    int16_t times;      /* of the factors of the result's values, before that norm; -1 = none */
     int8_t reads;       /* INFER__READS_* */
     int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
     int8_t keeps;  /* 1: its result is kept for a later part of the layer, not added; or it changes the stream itself */
@@ -504,6 +506,8 @@ struct infer__layer {
     float rope_base;
     const infer__rope *rope; /* NULL = not rotated */
     const uint8_t *rope_axes; /* as in infer__rope_args; NULL = none */
+    int32_t rope_first, rope_blocks; /* the first value of a head that is rotated; as in infer__rope_args */
+    int32_t listed; /* 1 = rows attend to the positions that the pass lists: windows of a picture */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t qk_norm_rotated;       /* 1 = after the rotation */
     int32_t gate;               /* activation of attn_gate, or of the gate beside Q */

@@ -80,6 +80,8 @@ enum {
     W(LAYER_OUT_NORM_B, "blk.%d.layer_output_norm.bias",   ONE,           MODEL,     0) \
     W(CROSS_NORM,     "blk.%d.cross_attn_norm.weight",     ONE,           MODEL,     0) \
     W(ENCODED_NORM,   "enc.output_norm.weight",            ONE,           MODEL,     0) /* of the encoder's last layer */ \
+    W(ATTN_TIMES,     "blk.%d.ls1.weight",                ONE,           MODEL,     0) /* of stacks: factors of attention's */ \
+    W(FFN_TIMES,      "blk.%d.ls2.weight",                ONE,           MODEL,     0) /* results, and of the FFN's */ \
     W(INPUT_POST_NORM, "blk.%d.post_norm.weight",          ONE,           MODEL,     0) /* of the layer's input */
 
 #define INFER__ATTENTION_SLOTS(W) \

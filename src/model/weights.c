@@ -146,6 +146,11 @@ static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer_
     return infer__gguf_tensor_find(&m->gguf, name);
 }
 
+/* The slot of a post-norm's bias, -1 = it has none. */
+static int infer__post_bias(int post) {
+    return post == INFER__W_ATTN_NORM || post == INFER__W_FFN_NORM ? post + 1 : -1;
+}
+
 /* 1 when a part of the layer reads the slot. The purpose of a norm's tensor depends on the parts around it. */
 static int infer__slot_read(const infer__layer *l, int slot) {
     int32_t i;
@@ -156,7 +161,7 @@ static int infer__slot_read(const infer__layer *l, int slot) {
         if ((p->reads == INFER__READS_NORM || p->reads == INFER__READS_BOTH) &&
             (slot == p->norm || slot == p->norm + 1))
             return 1;
-        if (slot == p->post || (p->after >= 0 && (slot == p->after || slot == p->after + 1))) return 1;
+        if (slot == p->post || slot == p->times || slot == infer__post_bias(p->post) || (p->after >= 0 && (slot == p->after || slot == p->after + 1))) return 1;
     }
     return 0;
 }
@@ -409,8 +414,10 @@ static float infer__slot_float(const infer__layer *l, int slot, float absent) {
 static infer_result infer__split_fused(infer_model *m, infer__layer *l, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i;
-    for (i = 0; i < l->n_parts && !r; i++)
+    for (i = 0; i < l->n_parts && !r; i++) {
         if (l->parts[i].kind->split) r = l->parts[i].kind->split(m, l, err);
+        if (!r && l->parts[i].times >= 0) r = infer__weight_inverse(m, &l->w[l->parts[i].times], err);
+    }
     return r;
 }
 

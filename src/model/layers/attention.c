@@ -138,6 +138,7 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
         for (p = 0; p < l->n_parts && times != 0; p++)
             if (l->parts[p].kind->keys == infer__mix_attention_keys) l->parts[p].scale *= times;
     }
+    if (k->m->stack.row) infer__stack_turn(k, l);
     if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
     l->rope_base = l->window ? hp->rope_base_window : hp->rope_base;
     if (hp->rope_alpha > 0 && l->dim_k > 2) /* NTK-aware scaling, as Hunyuan's configuration defines alpha */
@@ -396,7 +397,11 @@ static void infer__mix_attention_needs(const infer_model *m, const infer__layer 
 
 static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer__layer *l) {
     infer__attention_args a;
+    infer__rope_args rope;
     infer__attention_of(l, &a);
+    memset(&rope, 0, sizeof rope);
+    rope.axes = l->rope_axes;
+    if (rope.axes && !ops->supports(INFER__OP_ROPE, &rope)) return "rotation by several positions";
     return ops->supports(INFER__OP_ATTENTION, &a) ? infer__indexer_lacks(ops, l) : "attention";
 }
 
@@ -425,6 +430,9 @@ static const infer__rope_args *infer__rope_of(const infer_context *c, const infe
     if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return NULL;
     memset(a, 0, sizeof *a);
     a->x = *t;
+    a->x.offset += (uint64_t)l->rope_first * sizeof(float); /* of every head */
+    a->axes = l->rope_axes;
+    a->blocks = l->rope_blocks;
     a->n_head = n_head;
     a->dim = l->dim_k;
     a->n_rot = l->n_rot;
@@ -559,6 +567,10 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.v_cache = store.v_cache;
     at.group = store.group;
     infer__indexer_run(c, l, s, NULL, &at);
+    if (l->listed) {
+        at.chosen = infer__pass_kept(c, n, 0, n, c->model->stack.list);
+        at.chosen_sets = 1;
+    }
     infer__ops_of(&c->ctx)->attention(&c->ctx, &at);
     if (l->q_gated) {
         heads.rows = n * l->n_head;

@@ -227,6 +227,7 @@ INFER__KIND(NEXTN,
               .needs = infer__steps_needs_##which, .run = infer__steps_run_##which,                                    \
               .describe = INFER__KIND_DESCRIBES(infer__steps_describe_##which))
 INFER__STEPS_KIND(STACK_IN, "patches", INFER__W_STACK_IN_M0, INFER__W_STACK_BESIDE_M0, in)
+INFER__STEPS_KIND(STACK_BESIDE, "kept beside", INFER__W_STACK_BESIDE_M0, INFER__W_STACK_HEAD_M0, beside)
 INFER__STEPS_KIND(STACK_HEAD, "projector", INFER__W_STACK_HEAD_M0, INFER__W_STACK_END, head)
 #undef INFER__STEPS_KIND
 #undef INFER__KIND
@@ -241,7 +242,7 @@ static infer__part *infer__part_add(const infer_model *m, infer__layer *l, const
     memset(p, 0, sizeof *p);
     p->kind = kind;
     p->norm = (int16_t)norm;
-    p->after = -1;
+    p->after = p->times = -1;
     p->post = (int16_t)(post >= 0 && infer__layer_has(m, l, post) ? post : -1);
     p->reads = INFER__READS_NORM;
     p->scale = m->hp.residual_scale;

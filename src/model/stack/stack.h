@@ -25,6 +25,13 @@ enum {
     INFER__STEP_DROP,    /* without the rows of class tokens */
     INFER__STEP_MERGE,   /* the rows of merge x merge patches, which follow each other, become one */
     INFER__STEP_POOL,    /* or their mean */
+    INFER__STEP_KEEP,    /* t is kept, beside what others keep */
+    INFER__STEP_KEPT,    /* where streams are kept, t is the last of them: t = all of them, side by side */
+    INFER__STEP_JOIN,    /* t = t, and then what is kept */
+    INFER__STEP_SCALE,   /* t = t * root of the width */
+    INFER__STEP_STD,     /* t = (t - name) * other */
+    INFER__STEP_BREAKS,  /* between rows of the grid comes a row of its own */
+    INFER__STEP_WRAP,    /* before all rows comes one, and after them */
     INFER__STEPS
 };
 enum { /* infer__step.flags */
@@ -32,7 +39,8 @@ enum { /* infer__step.flags */
     INFER__STEP_MAY_BIAS = 2,   /* there may be one */
     INFER__STEP_MAY = 4,        /* nothing happens where the file has not the tensor */
     INFER__STEP_TRANSPOSED = 8, /* W is stored with rows and columns exchanged */
-    INFER__STEP_BARE = 16       /* a norm without weights */
+    INFER__STEP_BARE = 16,      /* a norm without weights */
+    INFER__STEP_UNFOLDED = 32   /* of merged rows W reads value by value those of all patches */
 };
 /* of: INFER__NORM_*, or INFER__ACT_*; INFER__STEP_OWN: the layers'. eps 0: the layers'. */
 enum { INFER__STEP_OWN = 255 };
@@ -45,7 +53,32 @@ typedef struct infer__step {
 /* Where embeddings of positions come from. */
 enum {
     INFER__PLACES_NONE,
-    INFER__PLACES_LEARNED  /* a row of the table for each patch of a picture of one size */
+    INFER__PLACES_LEARNED,  /* a row of the table for each patch of a picture of one size */
+    INFER__PLACES_RESIZED,  /* the table is a square, these: resized to the picture. Triangles, wider where it shrinks */
+    INFER__PLACES_CORNERS,  /* bilinear, corners on corners */
+    INFER__PLACES_CUBIC,    /* bicubic, a = -0.75 */
+    INFER__PLACES_SUMS,     /* two tables, of columns and rows */
+    INFER__PLACES_BUCKETS   /* the table is a square: the nearest of its places */
+};
+
+/* infer__stack_row.turn: how heads are rotated: the first half of the pairs by one coordinate, the second by the other. */
+enum {
+    INFER__TURN_YX = 1,
+    INFER__TURN_XY = 2,
+    INFER__TURN_BETWEEN = 4, /* frequencies of the second half are between those of the first */
+    INFER__TURN_BLOCKS = 8,  /* each half of a head has pairs of its own */
+    INFER__TURN_THIRDS = 16  /* of a head's thirds the last two, of even width, are rotated */
+};
+enum { INFER__CLASS_NONE, INFER__CLASS_FIRST, INFER__CLASS_LAST }; /* where positions have the class token */
+enum { INFER__BIAS_NORMS = 1, INFER__BIAS_ATTENTION = 2, INFER__BIAS_FFN = 4, INFER__BIASES = 7 };
+/* infer__stack_row.flags */
+enum {
+    INFER__STACK_SKIPS = 1,    /* the last layer is not run; or feature_layer names those whose results are read */
+    INFER__STACK_WINDOWS = 2,  /* of layers, n_wa_pattern says which */
+    INFER__STACK_COLUMNS = 4,  /* merged rows go down columns */
+    INFER__STACK_SIGNED = 8,   /* pixels become 2 v - 1 */
+    INFER__STACK_WIDE = 16,    /* patches are as large as what is merged: there is nothing to merge */
+    INFER__STACK_ACT = 32      /* the activation of FFNs is the row's, whatever keys say */
 };
 
 /* A row: what a type of projector does that its file does not say. */
@@ -55,23 +88,33 @@ typedef struct infer__stack_row {
     uint8_t merge;    /* sides of what is merged or pooled, where no key says it */
     const char *merge_key; /* which does; NULL = none */
     uint8_t places;   /* INFER__PLACES_* */
-    uint8_t biases;   /* 1 = norms and matrices of layers have biases */
-    const infer__step *input, *head;
+    uint8_t cls;      /* INFER__CLASS_* */
+    uint8_t biases;   /* INFER__BIAS_*: which must be there */
+    uint8_t turn;     /* INFER__TURN_*; 0 = heads are not rotated */
+    uint8_t flags;    /* INFER__STACK_* */
+    float theta;      /* base of the rotation; 0 = 10000 */
+    const infer__step *input, *beside, *head; /* beside: after layers that have its tensors; NULL = none */
 } infer__stack_row;
 
 /* The stack of a model; row NULL: it is none. */
 typedef struct infer__stack {
     const infer__stack_row *row;
     int32_t kind, image, patch, merge; /* image: the file's size of pictures */
-    const float *table, *special;      /* embeddings of positions, of the class token; NULL = none */
-    int32_t table_rows;
+    int32_t window, every;             /* sides of windows in merged patches; every n-th layer has none; 0 = none has */
+    int32_t list;                      /* numbers of a row that list a window: 0 = there are none */
+    int32_t features[8], n_features;   /* layers whose input is read, the last one: whose result */
+    int32_t n_beside;                  /* parts beside the layers */
+    const float *table, *vectors[3]; /* embeddings of positions; of the class token; vectors of the head's last steps */
+    int32_t wide, high;              /* of the table: that of a grid, or how many rows; 0 = there is none */
+    uint8_t axes[INFER__MAX_HEAD_DIM / 2]; /* of pairs */
     infer__tensor_slot slots[INFER__W_STACK_END - INFER__W_STACK_IN_M0]; /* of layers; name NULL: not used */
 } infer__stack;
 
 /* The picture of a running pass. Arrays on the host: patches of frames, rows of PLACES; out: the result. */
 typedef struct infer__picture {
     int32_t nx, ny, patches, rows, tokens; /* patches; rows of the pass, with class tokens */
-    infer__buf pixels[2], places;
+    infer__buf pixels[2], places, lists;
+    int32_t *axis[2]; /* rows: y and x of each */
     float *out;
 } infer__picture;
 
@@ -102,6 +145,10 @@ static const char *infer__stack_prefix(const infer_model *m); /* of its keys: cl
 static const infer__tensor_slot *infer__stack_slot(const infer_model *m, int s);
 /* The name of a layer's tensor becomes the one in projector files. */
 static void infer__stack_rename(char *name, size_t cap);
+/* Of a layer: how it is rotated, and whether it has windows. */
+static void infer__stack_turn(infer__keys *k, infer__layer *l);
+/* steps.c: factors become what is divided by. */
+static infer_result infer__weight_inverse(infer_model *m, infer__weight *w, infer_error *err);
 static int infer__stack_other(const infer_model *m, const char *name); /* a tensor of the file's other stack */
 static infer_result infer__stack_needs(const infer_model *m, infer_error *err);
 #endif

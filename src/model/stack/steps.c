@@ -22,11 +22,17 @@ static infer__steps infer__steps_head(const infer_model *m) {
     return s;
 }
 
+static infer__steps infer__steps_beside(const infer_model *m) {
+    infer__steps s = { m->stack.row->beside, INFER__W_STACK_BESIDE_M0, INFER__W_STACK_BESIDE_V0 };
+    return s;
+}
+
 /* The next step's slots. */
 static void infer__steps_next(infer__steps *s) {
     static const struct { uint8_t kind, matrices, vectors; } takes[] = {
         { INFER__STEP_MATRIX, 1, 1 }, { INFER__STEP_FRAME, 1, 0 }, { INFER__STEP_PLACES, 1, 1 },
-        { INFER__STEP_NORM, 0, 2 },   { INFER__STEP_GATED, 2, 2 } };
+        { INFER__STEP_NORM, 0, 2 },   { INFER__STEP_GATED, 2, 2 }, { INFER__STEP_STD, 0, 2 },
+        { INFER__STEP_BREAKS, 0, 1 }, { INFER__STEP_WRAP, 0, 2 } };
     size_t i;
     for (i = 0; i < INFER__COUNT(takes); i++)
         if (takes[i].kind == s->s->kind) {
@@ -69,7 +75,7 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
                                       infer_error *err) {
     const int64_t all = (int64_t)m->stack.merge * m->stack.merge;
     infer_result r = INFER_OK;
-    int64_t cols;
+    int64_t cols, more = 1;
     memset(f, 0, sizeof *f);
     f->share = 1;
     for (; s.s->kind && !r; infer__steps_next(&s)) {
@@ -98,25 +104,34 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
         case INFER__STEP_STREAM: f->cols = m->hp.n_embd; break;
         case INFER__STEP_MERGE: f->cols *= all; /* fall through */
         case INFER__STEP_POOL: f->share *= all; break;
+        case INFER__STEP_KEPT: f->cols *= INFER__MAX(m->stack.n_features, 1); break;
+        case INFER__STEP_JOIN: f->cols *= 1 + m->stack.n_beside; break;
+        case INFER__STEP_STD: case INFER__STEP_WRAP: r = infer__flow_fits(v + 1, cols, err); /* fall through */
+        case INFER__STEP_BREAKS:
+            if (!r) r = infer__flow_fits(v, cols, err);
+            more = v->type ? 3 : 1; /* rows: as many once more, or two */
+            break;
         default: break;
         }
         f->widest = INFER__MAX(f->widest, f->cols);
-        f->room = INFER__MAX(f->room, (f->cols + f->share - 1) / f->share);
+        f->room = INFER__MAX(f->room, (more * f->cols + f->share - 1) / f->share);
         if (!r && f->cols > INFER__MAX_DIM)
             r = infer__error(err, INFER_ERR_FORMAT, "rows of %lld values", (long long)f->cols);
     }
     return r;
 }
 
-/* w becomes its transpose, in the arena: numbers as they are, blocks as float32. */
-static infer_result infer__weight_turn(infer_model *m, infer__weight *w, infer_error *err) {
+/* w's values in another order, in the arena: numbers as they are, blocks as float32. TRANSPOSED, or with columns
+ * [value][patch] as [patch][value]. */
+static infer_result infer__weight_turn(infer_model *m, infer__weight *w, int transposed, int32_t patches,
+                                       infer_error *err) {
     const int plain = w->type->values == 1 && (w->type->bytes == 2 || w->type->bytes == 4);
     const size_t size = plain ? (size_t)w->type->bytes : sizeof(float);
     const int32_t rows = w->rows, cols = w->cols;
     const char *removed;
     uint8_t *to = NULL;
     float *row = NULL;
-    int32_t i, j;
+    int64_t i, j, at;
     if (w->data) {
         to = (uint8_t *)infer__arena_alloc(&m->arena, (uint64_t)rows * (uint64_t)cols * size);
         if (to && !plain) row = (float *)infer__alloc(&m->mem, (uint64_t)cols * sizeof *row);
@@ -126,15 +141,33 @@ static infer_result infer__weight_turn(infer_model *m, infer__weight *w, infer_e
         const uint8_t *from = (const uint8_t *)w->data + (uint64_t)i * w->row_bytes;
         if (!plain) w->type->decode(from, row, cols);
         if (!plain) from = (const uint8_t *)row;
-        for (j = 0; j < cols; j++)
-            memcpy(to + ((uint64_t)j * (uint64_t)rows + (uint64_t)i) * size, from + (size_t)j * size, size);
+        for (j = 0; j < cols; j++) {
+            at = transposed ? j * rows + i : i * cols + j % patches * (cols / patches) + j / patches;
+            memcpy(to + (size_t)at * size, from + (size_t)j * size, size);
+        }
     }
     infer__free(&m->mem, row);
     if (!plain) w->type = infer__quant_find(0, &removed); /* F32 */
     w->data = to;
-    w->rows = cols;
-    w->cols = rows;
-    w->row_bytes = (uint64_t)rows * size;
+    w->rows = transposed ? cols : rows;
+    w->cols = transposed ? rows : cols;
+    w->row_bytes = (uint64_t)w->cols * size;
+    w->tensor = 0;
+    return INFER_OK;
+}
+
+static infer_result infer__weight_inverse(infer_model *m, infer__weight *w, infer_error *err) {
+    const char *removed;
+    float *to;
+    int32_t i;
+    if (!w->data) return INFER_OK;
+    to = (float *)infer__arena_alloc(&m->arena, (uint64_t)w->cols * sizeof *to);
+    if (!to) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", w->name);
+    w->type->decode(w->data, to, w->cols);
+    for (i = 0; i < w->cols; i++) to[i] = fabsf(to[i]) > 1e-30f ? 1 / to[i] : 1e30f;
+    w->type = infer__quant_find(0, &removed); /* F32 */
+    w->data = to;
+    w->row_bytes = (uint64_t)w->cols * sizeof *to;
     w->tensor = 0;
     return INFER_OK;
 }
@@ -144,6 +177,7 @@ static infer_result infer__weight_keep(infer_model *m, infer__weight *w, const f
     const uint64_t n = (uint64_t)w->rows * (uint64_t)w->cols;
     float *to;
     int32_t i;
+    *out = NULL;
     if (!w->type || !w->data) return INFER_OK;
     to = (float *)infer__arena_alloc(&m->arena, n * sizeof *to);
     if (!to) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", w->name);
@@ -154,19 +188,52 @@ static infer_result infer__weight_keep(infer_model *m, infer__weight *w, const f
     return INFER_OK;
 }
 
+/* The shape of the table of positions. */
+static infer_result infer__steps_table(infer_model *m, const infer__weight *w, infer_error *err) {
+    infer__stack *s = &m->stack;
+    const infer__gguf_tensor *t = w->type ? infer__gguf_tensor_find(&m->gguf, w->name) : NULL;
+    if (!t) return INFER_OK;
+    s->wide = w->rows;
+    s->high = 1;
+    if (s->row->places == INFER__PLACES_LEARNED) return INFER_OK;
+    if (t->n_dims == 3) {
+        s->wide = (int32_t)t->dims[1];
+        s->high = (int32_t)t->dims[2];
+        return INFER_OK;
+    }
+    s->wide = s->high = (int32_t)(sqrt((double)w->rows) + 0.5);
+    if (s->row->places == INFER__PLACES_SUMS || (int64_t)s->wide * s->high != w->rows)
+        return infer__error(err, INFER_ERR_FORMAT, "tensor %s: its %d rows are no %s", w->name, (int)w->rows,
+                            s->row->places == INFER__PLACES_SUMS ? "two tables" : "square");
+    return INFER_OK;
+}
+
 static infer_result infer__steps_split(infer_model *m, infer__layer *l, infer__steps s, infer_error *err) {
     infer_result r = INFER_OK;
     for (; s.s->kind && !r; infer__steps_next(&s)) {
-        infer__weight *w = &l->w[s.matrix];
-        if (s.s->kind == INFER__STEP_MATRIX && s.s->flags & INFER__STEP_TRANSPOSED && w->type && w->tensor)
-            r = infer__weight_turn(m, w, err);
-        if (s.s->kind != INFER__STEP_PLACES) continue;
-        m->stack.table_rows = w->type ? w->rows : 0;
-        r = infer__weight_keep(m, w, &m->stack.table, err);
-        if (!r) r = infer__weight_keep(m, &l->w[s.vector], &m->stack.special, err);
+        infer__weight *w = &l->w[s.matrix], *v = &l->w[s.vector];
+        const int turned = s.s->flags & INFER__STEP_TRANSPOSED;
+        switch (s.s->kind) {
+        case INFER__STEP_MATRIX:
+            if (w->type && w->tensor && (turned || s.s->flags & INFER__STEP_UNFOLDED))
+                r = infer__weight_turn(m, w, turned, m->stack.merge * m->stack.merge, err);
+            break;
+        case INFER__STEP_PLACES:
+            r = infer__steps_table(m, w, err);
+            if (!r) r = infer__weight_keep(m, w, &m->stack.table, err);
+            if (!r) r = infer__weight_keep(m, v, &m->stack.vectors[0], err);
+            break;
+        case INFER__STEP_STD: case INFER__STEP_WRAP:
+            r = infer__weight_keep(m, v + 1, &m->stack.vectors[2], err); /* fall through */
+        case INFER__STEP_BREAKS:
+            if (!r) r = infer__weight_keep(m, v, &m->stack.vectors[1], err);
+            break;
+        default: break;
+        }
     }
     return r;
 }
+
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
 static int64_t infer__steps_room(const infer_model *m, const infer__layer *l, infer__steps s) {
@@ -244,9 +311,82 @@ static void infer__step_pool(infer__walk *w) {
     infer__walk_to(w, y, 1);
 }
 
+/* What layers keep: rows of all that is kept, side by side. */
+static infer__tensor infer__walk_kept(const infer__walk *w, int32_t rows, int32_t cols) {
+    const infer__stack *s = &w->c->model->stack;
+    const int32_t n = s->n_features ? s->n_features : s->n_beside;
+    return infer__pass_kept(w->c, w->rows, s->list, rows, n * cols);
+}
+
+/* The number of a part among those that keep something. */
+static int32_t infer__walk_index(const infer__walk *w, const infer__part *part) {
+    const infer_model *m = w->c->model;
+    int32_t i, k, n = 0;
+    for (i = 0; i <= w->l->index; i++)
+        for (k = 0; k < m->layers[i].n_parts && &m->layers[i].parts[k] != part; k++)
+            n += m->layers[i].parts[k].kind == &INFER__KIND_STACK_BESIDE;
+    return n;
+}
+
+static void infer__step_keep(infer__walk *w, int32_t index) {
+    infer__tensor all = infer__walk_kept(w, w->t.rows, w->t.cols), y = infer__columns(&all, index * w->t.cols, w->t.cols);
+    infer__copy_rows(w->c, &w->t, &y);
+}
+
+static void infer__step_join(infer__walk *w) {
+    const int32_t n = w->c->model->stack.n_beside, cols = w->t.cols;
+    infer__tensor y, part, kept;
+    if (!n) return;
+    y = infer__walk_room(w, 1, w->t.rows, (1 + n) * (int64_t)cols);
+    part = infer__columns(&y, 0, cols);
+    infer__copy_rows(w->c, &w->t, &part);
+    kept = infer__walk_kept(w, w->t.rows, cols);
+    part = infer__columns(&y, cols, n * cols);
+    infer__copy_rows(w->c, &kept, &part);
+    infer__walk_to(w, y, 1);
+}
+
+/* One row of y from the host. */
+static void infer__walk_row(infer__walk *w, const infer__tensor *y, int32_t row, const float *from) {
+    infer__ops_of(&w->c->ctx)->upload(&w->c->ctx, y->buf,
+                                      y->offset + (uint64_t)row * (uint64_t)y->stride * sizeof(float), from,
+                                      (uint64_t)y->cols * sizeof(float));
+}
+
+/* Rows of the grid, with a row before all, or between them. */
+static void infer__step_breaks(infer__walk *w, int breaks) {
+    const infer__stack *s = &w->c->model->stack;
+    const int32_t lines = breaks ? w->c->picture->ny / s->merge : 1, n = w->t.rows / lines;
+    infer__tensor y, from, to;
+    int32_t i;
+    if (!s->vectors[1]) return;
+    y = infer__walk_room(w, 1, breaks ? w->t.rows + lines - 1 : w->t.rows + 2, w->t.cols);
+    for (i = 0; i < lines; i++) {
+        from = infer__some_rows(&w->t, i * n, n);
+        to = infer__some_rows(&y, breaks ? i * (n + 1) : 1, n);
+        infer__copy_rows(w->c, &from, &to);
+        if (breaks && i < lines - 1) infer__walk_row(w, &y, i * (n + 1) + n, s->vectors[1]);
+    }
+    if (!breaks) infer__walk_row(w, &y, 0, s->vectors[1]);
+    if (!breaks) infer__walk_row(w, &y, y.rows - 1, s->vectors[2]);
+    infer__walk_to(w, y, 1);
+}
+
+/* On the host: see infer__steps_lacks_head. */
+static void infer__step_std(infer__walk *w) {
+    const infer__stack *s = &w->c->model->stack;
+    int32_t i, j;
+    for (i = 0; s->vectors[1] && i < w->t.rows; i++)
+        for (j = 0; j < w->t.cols; j++) {
+            float *x = infer__row(&w->t, i) + j;
+            *x = (*x - s->vectors[1][j]) * s->vectors[2][j];
+        }
+}
+
 static void infer__step_places(infer__walk *w) {
     const infer__picture *p = w->c->picture;
     infer__tensor y = infer__walk_room(w, 1, p->rows, w->t.cols), to = y;
+    if (!p->places.host) return;
     infer__ops_of(&w->c->ctx)->upload(&w->c->ctx, y.buf, y.offset, p->places.host,
                                       (uint64_t)y.rows * (uint64_t)y.cols * sizeof(float));
     to.rows = w->t.rows;
@@ -270,7 +410,7 @@ static void infer__step_gated(infer__walk *w, const infer__step *s, const infer_
     infer__walk_to(w, y, 2);
 }
 
-static void infer__step_run(infer__walk *w, const infer__steps *s) {
+static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__part *part) {
     infer_context *c = w->c;
     const infer__picture *p = c->picture;
     const infer__weight *m = &w->l->w[s->matrix], *v = &w->l->w[s->vector];
@@ -282,7 +422,7 @@ static void infer__step_run(infer__walk *w, const infer__steps *s) {
     case INFER__STEP_MATRIX: infer__step_matrix(w, m, v); break;
     case INFER__STEP_FRAME:
         if (!m->type) break;
-        y = infer__walk_host(w, &p->pixels[1], 1, p->patches, pixels);
+        y = infer__walk_host(w, &p->pixels[p->pixels[1].host != NULL], 1, p->patches, pixels);
         z = infer__walk_room(w, 2, w->t.rows, w->t.cols);
         infer__product(c, &y, m, NULL, &z);
         infer__add_to(c, &w->t, &z);
@@ -301,17 +441,29 @@ static void infer__step_run(infer__walk *w, const infer__steps *s) {
         w->t.cols = w->t.stride = n * w->t.cols;
         break;
     case INFER__STEP_POOL: infer__step_pool(w); break;
+    case INFER__STEP_KEEP: infer__step_keep(w, infer__walk_index(w, part)); break;
+    case INFER__STEP_KEPT:
+        if (c->model->stack.n_features < 2) break;
+        infer__step_keep(w, c->model->stack.n_features - 1);
+        w->t = infer__walk_kept(w, w->t.rows, w->t.cols);
+        break;
+    case INFER__STEP_JOIN: infer__step_join(w); break;
+    case INFER__STEP_SCALE: infer__scale_rows(c, sqrtf((float)c->model->hp.n_embd), &w->t); break;
+    case INFER__STEP_STD: infer__step_std(w); break;
+    case INFER__STEP_BREAKS: infer__step_breaks(w, 1); break;
+    case INFER__STEP_WRAP: infer__step_breaks(w, 0); break;
     default: break;
     }
 }
 
 static const char *infer__step_text(const infer__step *s) {
     static const char *const names[INFER__STEPS] = {"",    "patches", "matrix", "frame", "positions", "norm",
-                                                    "act", "gated",   "stream", "drop",  "merge",     "pool"};
+                                                    "act", "gated",   "stream", "drop", "merge", "pool", "keep", "kept", "join", "scale", "std", "breaks", "wrap" };
     return names[s->kind];
 }
 
-static infer__tensor infer__walk_run(infer_context *c, const infer__layer *l, infer__steps s, infer__tensor *x) {
+static infer__tensor infer__walk_run(infer_context *c, const infer__layer *l, infer__steps s, const infer__sublayer *sub) {
+    const infer__tensor *x = &sub->x;
     infer__walk w;
     memset(&w, 0, sizeof w);
     w.c = c;
@@ -320,7 +472,7 @@ static infer__tensor infer__walk_run(infer_context *c, const infer__layer *l, in
     w.rows = x->rows;
     w.room = infer__steps_room(c->model, l, s);
     for (; s.s->kind && infer__ok(&c->ctx); infer__steps_next(&s)) {
-        infer__step_run(&w, &s);
+        infer__step_run(&w, &s, sub->part);
         infer__trace(c, l->index, infer__step_text(s.s), &w.t);
     }
     return w.t;
@@ -344,21 +496,32 @@ static void infer__steps_describe(infer__text_out *o, const infer_model *m, cons
 
 static infer_result infer__steps_ends(const infer_model *m, infer__steps s, const infer__flow *f, infer_error *err) {
     const int in = s.matrix == INFER__W_STACK_IN_M0;
-    if (f->cols == (in ? m->hp.n_embd : m->hp.n_out)) return INFER_OK;
+    if (f->cols == (in || (s.s == m->stack.row->beside && m->stack.n_features) ? m->hp.n_embd
+                    : s.s == m->stack.row->beside ? m->hp.n_out : infer__stack_width(m)))
+        return INFER_OK;
     return in ? infer__error(err, INFER_ERR_FORMAT, "the patches' embeddings are %d values, the layers need %d",
                              (int)f->cols, (int)m->hp.n_embd)
               : infer__error(err, INFER_ERR_FORMAT, "key %s.projection_dim is %d, but the projector gives %d values",
                              infer__stack_prefix(m), (int)m->hp.n_out, (int)f->cols);
 }
 
-static void infer__steps_end_in(infer_context *c, infer__tensor *t, infer__tensor *x) { infer__copy_rows(c, t, x); }
+static void infer__steps_end_in(infer_context *c, infer__tensor *t, infer__tensor *x) {
+    const infer__picture *p = c->picture;
+    infer__copy_rows(c, t, x);
+    if (p->lists.host) {
+        const infer__tensor y = infer__pass_kept(c, x->rows, 0, x->rows, c->model->stack.list);
+        infer__ops_of(&c->ctx)->upload(&c->ctx, y.buf, y.offset, p->lists.host, p->lists.bytes);
+    }
+}
 
 static void infer__steps_end_head(infer_context *c, infer__tensor *t, infer__tensor *x) {
     (void)x;
-    INFER__ASSERT(t->rows == c->picture->tokens && t->cols == c->model->hp.n_out && t->stride == t->cols);
+    INFER__ASSERT(t->rows == c->picture->tokens && t->cols == infer__stack_width(c->model) && t->stride == t->cols);
     infer__ops_of(&c->ctx)->download(&c->ctx, t->buf, t->offset, c->picture->out,
                                      (uint64_t)t->rows * (uint64_t)t->cols * sizeof(float));
 }
+
+static void infer__steps_end_beside(infer_context *c, infer__tensor *t, infer__tensor *x) { (void)c, (void)t, (void)x; }
 
 /* The functions of a kind, for its list of steps. */
 #define INFER__STEPS_FUNCTIONS(which)                                                                                  \
@@ -378,7 +541,7 @@ static void infer__steps_end_head(infer_context *c, infer__tensor *t, infer__ten
         infer__steps_needs(m, l, infer__steps_##which(m), n);                                                          \
     }                                                                                                                  \
     static void infer__steps_run_##which(infer_context *c, const infer__layer *l, infer__sublayer *s) {                \
-        infer__tensor t = infer__walk_run(c, l, infer__steps_##which(c->model), &s->x);                               \
+        infer__tensor t = infer__walk_run(c, l, infer__steps_##which(c->model), s);                                   \
         if (infer__ok(&c->ctx)) infer__steps_end_##which(c, &t, &s->x);                                                \
     }                                                                                                                  \
     static void infer__steps_describe_##which(infer__text_out *o, const infer_model *m, const infer__layer *l,         \
@@ -387,5 +550,6 @@ static void infer__steps_end_head(infer_context *c, infer__tensor *t, infer__ten
         infer__steps_describe(o, m, l, infer__steps_##which(m));                                                       \
     }
 INFER__STEPS_FUNCTIONS(in)
+INFER__STEPS_FUNCTIONS(beside)
 INFER__STEPS_FUNCTIONS(head)
 #undef INFER__STEPS_FUNCTIONS
