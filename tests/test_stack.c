@@ -35,6 +35,9 @@ static const char *const STACK_CASES[][2] = {
     { "qwen2vl-limits", "checker-20x20 text-200x120" },
     { "qwen2vl-video", "rings-84x56+text-84x56+checker-84x56 rings-84x56+text-84x56" },
     { "qwen3vl", "noise-37x91 rings-96x96 text-200x120+gradient-64x48 text-200x120" },
+    { "gemma4v-plain", "noise-37x91" },
+    { "gemma4v", "blocks-300x60 gradient-64x48 text-200x120" },
+    { "minicpmv", "gradient-56x56 noise-37x91 text-200x120" },
 };
 
 static float *stack_tensor(const char *name, const char *end, char **data, int32_t *n, int32_t *width) {
@@ -133,7 +136,7 @@ static void stack_compare(const infer_model *m, const char *name, int number, co
     const size_t n = (size_t)(x->tokens - lost) * (size_t)x->cols;
     const double nmse = check_nmse(got + lost * x->cols, x->want, n);
     char text[200];
-    if (getenv("CHECK_VERBOSE")) printf("%-16s %-40s %d nmse %.3g\n", m->arch->name, name, number, nmse);
+    if (getenv("CHECK_VERBOSE")) fflush(stdout), printf("%-16s %-40s %d nmse %.3g\n", m->arch->name, name, number, nmse);
     snprintf(text, sizeof text, "%s, number %d: nmse %.3g", m->arch->name, number, nmse);
     if (!(nmse <= STACK_LIMIT)) check_note(__FILE__, __LINE__, text);
 }

@@ -80,11 +80,50 @@ static void infer__sublayer_add(infer_context *c, const infer__sublayer *s) {
     if (s->add) infer__ops_of(&c->ctx)->add(&c->ctx, s->add);
 }
 
+static void infer__clamp_rows(infer_context *c, const float *range, const infer__tensor *t) {
+    infer__map_args a;
+    memset(&a, 0, sizeof a);
+    a.x = *t;
+    a.scale = 1;
+    a.range = range;
+    infer__ops_of(&c->ctx)->map(&c->ctx, &a);
+}
+
+/* Products whose inputs and results are clamped, each by its own range. */
+static void infer__products_clamped(infer_context *c, const infer__matmul_args *mm) {
+    infer__tensor x = infer__pass_kept(c, c->ctx.pass.n_rows, c->model->hp.pass_kept - c->model->stack.ranged,
+                                       mm->x.rows, mm->x.cols);
+    infer__matmul_args one;
+    int32_t i;
+    if (mm->norm) infer__ops_of(&c->ctx)->norm(&c->ctx, mm->norm);
+    for (i = 0; i < mm->n_w; i++) {
+        memset(&one, 0, sizeof one);
+        one.x = mm->x;
+        one.n_w = 1;
+        one.w[0] = mm->w[i];
+        one.b[0] = mm->b[i];
+        one.y[0] = mm->y[i];
+        if (mm->w[i]->range) {
+            infer__copy_rows(c, &mm->x, &x);
+            infer__clamp_rows(c, mm->w[i]->range, &x);
+            one.x = x;
+        }
+        infer__matmul(&c->ctx, &one);
+        if (mm->w[i]->range) infer__clamp_rows(c, mm->w[i]->range + 2, &mm->y[i]);
+    }
+    if (mm->act) infer__ops_of(&c->ctx)->act(&c->ctx, mm->act);
+    if (mm->add) infer__ops_of(&c->ctx)->add(&c->ctx, mm->add);
+}
+
 /* result: as in infer__adapted_parts. */
 static void infer__products_of(infer_context *c, const infer__matmul_args *mm, int32_t result) {
     infer__matmul_args own = *mm;
     infer__low_args lows; /* of n_adapted */
     int32_t i, low = 0, more = 0, taken = 0;
+    if (c->model->stack.ranged) {
+        infer__products_clamped(c, mm);
+        return;
+    }
     if (c->inputs) {
         if (own.norm) infer__ops_of(&c->ctx)->norm(&c->ctx, own.norm);
         own.norm = NULL;

@@ -161,7 +161,9 @@ static int infer__slot_read(const infer__layer *l, int slot) {
         if ((p->reads == INFER__READS_NORM || p->reads == INFER__READS_BOTH) &&
             (slot == p->norm || slot == p->norm + 1))
             return 1;
-        if (slot == p->post || slot == p->times || slot == infer__post_bias(p->post) || (p->after >= 0 && (slot == p->after || slot == p->after + 1))) return 1;
+        if (slot == p->post || slot == p->times || slot == infer__post_bias(p->post) ||
+            (p->after >= 0 && (slot == p->after || slot == p->after + 1)))
+            return 1;
     }
     return 0;
 }
@@ -414,6 +416,7 @@ static float infer__slot_float(const infer__layer *l, int slot, float absent) {
 static infer_result infer__split_fused(infer_model *m, infer__layer *l, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i;
+    if (m->stack.ranged) r = infer__stack_ranges(m, l, err);
     for (i = 0; i < l->n_parts && !r; i++) {
         if (l->parts[i].kind->split) r = l->parts[i].kind->split(m, l, err);
         if (!r && l->parts[i].times >= 0) r = infer__weight_inverse(m, &l->w[l->parts[i].times], err);

@@ -419,6 +419,8 @@ static void infer__map_task(void *arg, int task, int worker) {
     if (a->cap > 0) job->c->kernels->softcap(x, a->scale, a->cap, n);
     else if (a->scale != 1.0f) job->c->kernels->scale(x, a->scale, n);
     for (i = 0; a->clamp > 0 && i < n; i++) x[i] = x[i] > a->clamp ? a->clamp : x[i] < -a->clamp ? -a->clamp : x[i];
+    for (i = 0; a->range && i < n; i++)
+        x[i] = x[i] > a->range[1] ? a->range[1] : x[i] < a->range[0] ? a->range[0] : x[i];
 }
 
 static void infer__cpu_map(infer__ctx *c, const infer__map_args *a) {

@@ -221,14 +221,14 @@ INFER__KIND(NEXTN,
     .name = "further token", .slots = INFER__W_NEXTN_PROJ, .slots_end = INFER__W_NEXTN_HEAD + 1,
     .check = infer__nextn_check, .cols = infer__nextn_cols, .needs = infer__nextn_needs, .run = infer__nextn_run,
     .describe = INFER__KIND_DESCRIBES(infer__nextn_describe))
-#define INFER__STEPS_KIND(kind, title, first, last, which)                                                             \
+#define INFER__STEPS_KIND(kind, title, first, last, which, more)                                                       \
   INFER__KIND(kind, .name = title, .slots = first, .slots_end = last, .check = infer__steps_check_##which,             \
-              .split = infer__steps_split_##which, .cols = infer__steps_cols_##which,                                  \
+              .split = infer__steps_split_##which, .cols = infer__steps_cols_##which, .state = more,                   \
               .needs = infer__steps_needs_##which, .run = infer__steps_run_##which,                                    \
               .describe = INFER__KIND_DESCRIBES(infer__steps_describe_##which))
-INFER__STEPS_KIND(STACK_IN, "patches", INFER__W_STACK_IN_M0, INFER__W_STACK_BESIDE_M0, in)
-INFER__STEPS_KIND(STACK_BESIDE, "kept beside", INFER__W_STACK_BESIDE_M0, INFER__W_STACK_HEAD_M0, beside)
-INFER__STEPS_KIND(STACK_HEAD, "projector", INFER__W_STACK_HEAD_M0, INFER__W_STACK_END, head)
+INFER__STEPS_KIND(STACK_IN, "patches", INFER__W_STACK_IN_M0, INFER__W_STACK_BESIDE_M0, in, NULL)
+INFER__STEPS_KIND(STACK_BESIDE, "kept beside", INFER__W_STACK_BESIDE_M0, INFER__W_STACK_HEAD_M0, beside, NULL)
+INFER__STEPS_KIND(STACK_HEAD, "projector", INFER__W_STACK_HEAD_M0, INFER__W_STACK_END, head, infer__steps_state_head)
 #undef INFER__STEPS_KIND
 #undef INFER__KIND
 #undef INFER__KIND_EXPERTS

@@ -47,7 +47,7 @@ static infer_result infer__stack_context(infer_context **out, infer_model *m, co
     if (r) return r;
     memset(&p, 0, sizeof p);
     if (params) p = *params;
-    p.batch = p.cells = sizes.rows;
+    p.batch = p.cells = INFER__MAX(sizes.rows, m->stack.queries);
     p.sessions = 1;
     p.kv_type = INFER_KV_DEFAULT;
     return infer__context_make(out, m, &p, INFER__SESSIONS_OWN, err);
@@ -104,8 +104,8 @@ static infer_result infer__stack_encode(infer_context *c, const float *values, i
         r = infer__error(err, INFER_ERR_MEMORY, "no memory for %d embeddings", (int)p.tokens);
     if (!r) r = infer__picture_eval(c, &p, session, err);
     for (i = 0; windows && !r && i < p.tokens; i++)
-        memcpy((char *)out + (uint64_t)infer__picture_token(&m->stack, &p, i) * row, (char *)windows + (uint64_t)i * row,
-               (size_t)row);
+        memcpy((char *)out + (uint64_t)infer__picture_token(&m->stack, &p, i) * row,
+               (char *)windows + (uint64_t)i * row, (size_t)row);
     infer__free(&m->mem, windows);
     infer__picture_free(m, &p);
     infer__context_leave(c);

@@ -27,6 +27,7 @@ static infer_result infer__picture_sizes(const infer_model *m, int32_t width, in
         if (step->kind == INFER__STEP_MERGE || step->kind == INFER__STEP_POOL) p->tokens /= all;
         if (step->kind == INFER__STEP_BREAKS && s->vectors[1]) p->tokens += p->ny / s->merge - 1;
         if (step->kind == INFER__STEP_WRAP) p->tokens += 2;
+        if (step->kind == INFER__STEP_RESAMPLE) p->tokens = s->queries;
     }
     if (s->row->places == INFER__PLACES_LEARNED && p->rows != s->wide)
         return infer__error(err, INFER_ERR_ARGUMENT, "a picture of %d x %d has %d patches, the model has learned %d",
@@ -129,7 +130,8 @@ static void infer__spot_sum(const infer_model *m, int64_t row, double times, flo
 static void infer__spot_at(const infer_model *m, const infer__picture *p, int32_t x, int32_t y, const double *weights,
                             float *to) {
     const infer__stack *s = &m->stack;
-    const double *across = weights + (int64_t)x * s->wide, *down = weights + (int64_t)p->nx * s->wide + (int64_t)y * s->high;
+    const double *across = weights + (int64_t)x * s->wide,
+                 *down = weights + (int64_t)p->nx * s->wide + (int64_t)y * s->high;
     const int32_t first = s->row->cls == INFER__CLASS_FIRST && s->vectors[0];
     int32_t i, j;
     switch (s->row->places) {
@@ -156,11 +158,13 @@ static infer_result infer__picture_places(infer_model *m, const infer__picture *
     double *w = NULL;
     int32_t i;
     if (s->row->places >= INFER__PLACES_RESIZED && s->row->places <= INFER__PLACES_CUBIC) {
-        w = (double *)infer__alloc(&m->mem, ((uint64_t)p->nx * (uint64_t)s->wide + (uint64_t)p->ny * (uint64_t)s->high) * sizeof *w);
+        w = (double *)infer__alloc(
+            &m->mem, ((uint64_t)p->nx * (uint64_t)s->wide + (uint64_t)p->ny * (uint64_t)s->high) * sizeof *w);
         if (!w) return infer__error(err, INFER_ERR_MEMORY, "no memory for positions of %d patches", (int)p->patches);
         for (i = 0; i < p->nx; i++) infer__resize_weights(s->row->places, s->wide, p->nx, i, w + (int64_t)i * s->wide);
         for (i = 0; i < p->ny; i++)
-            infer__resize_weights(s->row->places, s->high, p->ny, i, w + (int64_t)p->nx * s->wide + (int64_t)i * s->high);
+            infer__resize_weights(s->row->places, s->high, p->ny, i,
+                                  w + (int64_t)p->nx * s->wide + (int64_t)i * s->high);
     }
     memset(to, 0, (size_t)p->rows * width * sizeof *to);
     for (i = 0; i < p->patches; i++) infer__spot_at(m, p, p->axis[1][i], p->axis[0][i], w, to + (uint64_t)i * width);
@@ -170,6 +174,20 @@ static infer_result infer__picture_places(infer_model *m, const infer__picture *
     memcpy(to, s->vectors[0], width * sizeof *to);
     infer__spot_sum(m, s->row->cls == INFER__CLASS_FIRST ? 0 : s->wide - 1, 1, to);
     return INFER_OK;
+}
+
+/* Places for the keys of a resampler: sine and cosine of x, then of y, times frequencies. */
+static void infer__picture_grid(const infer_model *m, const infer__picture *p) {
+    const int32_t n = m->hp.n_out / 4;
+    float *to = (float *)p->grid.host;
+    int32_t row, axis, i;
+    for (row = 0; row < p->patches; row++)
+        for (axis = 1; axis >= 0; axis--, to += 2 * n)
+            for (i = 0; i < n; i++) {
+                const double angle = p->axis[axis][row] * pow(10000.0, -(double)i / n);
+                to[i] = (float)sin(angle);
+                to[n + i] = (float)cos(angle);
+            }
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
@@ -193,11 +211,13 @@ static infer_result infer__picture_fill(infer_model *m, infer__picture *p, const
     if (ok && frames && second) ok = infer__picture_buf(m, &p->pixels[1], p->patches, pixels);
     if (ok && s->table) ok = infer__picture_buf(m, &p->places, p->rows, m->hp.n_embd);
     if (ok && s->list) ok = infer__picture_buf(m, &p->lists, p->rows, s->list);
+    if (ok && s->queries) ok = infer__picture_buf(m, &p->grid, p->patches, m->hp.n_out);
     if (!ok || !p->axis[0])
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a picture of %d patches", (int)p->patches);
     infer__picture_order(s, p);
     infer__picture_cut(s, p, values, (float *)p->pixels[0].host);
     if (p->pixels[1].host) infer__picture_cut(s, p, second, (float *)p->pixels[1].host);
+    if (s->queries) infer__picture_grid(m, p);
     if (s->table) {
         const infer_result r = infer__picture_places(m, p, err);
         if (r) return r;
@@ -214,5 +234,6 @@ static void infer__picture_free(infer_model *m, infer__picture *p) {
     infer__free(&m->mem, p->pixels[1].host);
     infer__free(&m->mem, p->places.host);
     infer__free(&m->mem, p->lists.host);
+    infer__free(&m->mem, p->grid.host);
     infer__free(&m->mem, p->axis[0]);
 }

@@ -13,7 +13,8 @@
 #define INFER__MATRIX(title, how) { .kind = INFER__STEP_MATRIX, .flags = how, .name = title }
 #define INFER__CONV(how) INFER__MATRIX("v.patch_embd", how)
 #define INFER__FRAME { .kind = INFER__STEP_FRAME, .name = "v.patch_embd.weight.1" }
-#define INFER__PLACED(how) { .kind = INFER__STEP_PLACES, .flags = how, .name = "v.position_embd.weight", .other = "v.class_embd" }
+#define INFER__PLACED(how) \
+  { .kind = INFER__STEP_PLACES, .flags = how, .name = "v.position_embd.weight", .other = "v.class_embd" }
 #define INFER__NORMED(kind_of, title, how, epsilon) \
     { .kind = INFER__STEP_NORM, .of = kind_of, .name = title, .flags = how, .eps = epsilon }
 #define INFER__ACTED(kind_of) { .kind = INFER__STEP_ACT, .of = INFER__ACT_##kind_of }
@@ -29,7 +30,8 @@
 #define INFER__PRE INFER__NORMED(INFER__OWN, "v.pre_ln", INFER__MAYB, 0)
 #define INFER__STREAM INFER__IS(STREAM), INFER__NORMED(INFER__OWN, "v.post_ln", INFER__MAYB, 0)
 /* Two matrices and what is between them. */
-#define INFER__MLP(first, second, act) INFER__MATRIX(first, INFER__B), INFER__ACTED(act), INFER__MATRIX(second, INFER__B)
+#define INFER__MLP(first, second, act) \
+  INFER__MATRIX(first, INFER__B), INFER__ACTED(act), INFER__MATRIX(second, INFER__B)
 #define INFER__STEPS_OF(name, ...) static const infer__step INFER__##name[] = { __VA_ARGS__, INFER__IS(END) };
 
 INFER__STEPS_OF(IN_VIT, INFER__PIXELS, INFER__CONV(INFER__STEP_MAY_BIAS), INFER__PLACED(0), INFER__PRE)
@@ -86,6 +88,9 @@ INFER__STEPS_OF(HEAD_GLM4V, INFER__STREAM, INFER__IS(MERGE), INFER__MATRIX("mm.p
 INFER__STEPS_OF(HEAD_GEMMA4V, INFER__STREAM, INFER__IS(POOL), INFER__IS(SCALE),
                 { .kind = INFER__STEP_STD, .flags = INFER__MAY, .name = "v.std_bias", .other = "v.std_scale" },
                 INFER__NORMED(INFER__RMS, NULL, INFER__STEP_BARE, 0), INFER__MATRIX("mm.input_projection", 0))
+INFER__STEPS_OF(HEAD_RESAMPLER, INFER__STREAM, INFER__MATRIX("resampler.kv", 0),
+                INFER__NORMED(INFER__LN, "resampler.ln_kv", INFER__B, 0), INFER__IS(RESAMPLE),
+                INFER__NORMED(INFER__LN, "resampler.ln_post", INFER__B, 0), INFER__MATRIX("resampler.proj", 0))
 INFER__STEPS_OF(HEAD_GEMMA4UV, INFER__IS(STREAM), INFER__NORMED(INFER__RMS, NULL, INFER__STEP_BARE, 0),
                 INFER__MATRIX("mm.input_projection", 0))
 INFER__STEPS_OF(HEAD_COGVLM, INFER__IS(STREAM), INFER__IS(DROP), INFER__MATRIX("mm.model.fc", 0),
@@ -102,7 +107,7 @@ INFER__STEPS_OF(HEAD_MINIMAX_M3, INFER__STREAM, INFER__MLP("mm.1", "mm.2", GELU_
     "image_mean image_std image_min_pixels image_max_pixels preproc_image_size preproc_min_tiles preproc_max_tiles " \
     "image_grid_pinpoints mm_patch_merge_type image_aspect_ratio image_crop_resolution projector_type "              \
     "clip.has_vision_encoder clip.has_audio_encoder clip.has_text_encoder clip.has_llava_projector "                 \
-    "clip.projector_type"
+    "clip.projector_type clip.minicpmv_version"
 
 static const char *infer__stack_prefix(const infer_model *m) {
     return m->stack.kind == INFER__STACK_VISION ? "clip.vision" : "clip.audio";
@@ -118,7 +123,10 @@ static void infer__stack_act(infer__keys *k, infer__hparams *hp) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "keys clip.use_gelu and clip.use_silu are both true");
     }
-    hp->act = k->m->stack.row->flags & INFER__STACK_ACT ? k->m->arch->act : gelu ? INFER__ACT_GELU_TANH : silu ? INFER__ACT_SILU : INFER__ACT_GELU_SIGMOID;
+    hp->act = k->m->stack.row->flags & INFER__STACK_ACT ? k->m->arch->act
+              : gelu                                    ? INFER__ACT_GELU_TANH
+              : silu                                    ? INFER__ACT_SILU
+                                                        : INFER__ACT_GELU_SIGMOID;
 }
 
 /* feature_layer: the inputs of these layers are read, and the result of the last one. */
@@ -160,6 +168,47 @@ static void infer__stack_windows(infer__keys *k) {
     if (s->every) s->list = 1 + s->window * s->window * s->merge * s->merge;
 }
 
+/* Gemma 4 clamps what linear layers read and give. */
+static const char *const INFER__STACK_ENDS[] = { ".input_min", ".input_max", ".output_min", ".output_max" };
+
+static int infer__stack_has_ranges(const infer_model *m) {
+    int32_t i;
+    size_t k;
+    for (i = 0; i < m->gguf.n_tensors; i++)
+        for (k = 0; k < INFER__COUNT(INFER__STACK_ENDS); k++)
+            if (strstr(m->gguf.tensors[i].name, INFER__STACK_ENDS[k])) return 1;
+    return 0;
+}
+
+static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_error *err) {
+    int32_t i, k;
+    for (i = 0; i < INFER__LAYER_SLOT_COUNT; i++) {
+        infer__weight *w = &l->w[i];
+        const size_t n = w->type && w->data && w->tensor ? strlen(w->name) : 0;
+        float *range = NULL;
+        if (n < 8 || n > 80 || strcmp(w->name + n - 7, ".weight") != 0) continue;
+        for (k = 0; k < 4; k++) {
+            const infer__gguf_tensor *t;
+            char name[96];
+            infer_result r;
+            infer__format(name, sizeof name, "%.*s%s", (int)n - 7, w->name, INFER__STACK_ENDS[k]);
+            t = infer__gguf_tensor_find(&m->gguf, name);
+            if (!t) continue;
+            if (t->rows * t->dims[0] != 1)
+                return infer__error(err, INFER_ERR_FORMAT, "tensor %s is not one number", name);
+            if (!range) {
+                range = (float *)infer__arena_alloc(&m->arena, 4 * sizeof *range);
+                if (!range) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", name);
+                range[0] = range[2] = -FLT_MAX;
+                range[1] = range[3] = FLT_MAX;
+            }
+            if ((r = infer__gguf_read_rows(&m->gguf, t, 0, 1, range + k, err)) != INFER_OK) return r;
+        }
+        w->range = range;
+    }
+    return INFER_OK;
+}
+
 /* Layers that the file has tensors of steps beside for. */
 static int infer__stack_deep(const infer_model *m, int32_t layer) {
     char name[64];
@@ -190,6 +239,11 @@ static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
     if (row->flags & INFER__STACK_WINDOWS) infer__stack_windows(k);
     if (hp->n_layer == 0) hp->n_layer = 1; /* for the steps */
     hp->pass_kept = s->list + (int64_t)s->n_features * hp->n_embd;
+    if (row->flags & INFER__STACK_RANGES && infer__stack_has_ranges(k->m)) {
+        s->ranged = INFER__MAX(hp->n_embd, infer__key_int(k, "feed_forward_length", 1, INFER__MAX_DIM, 0, 1));
+        hp->pass_kept += s->ranged;
+    }
+    if (row->flags & INFER__STACK_RESAMPLES) infer__resample_keys(k, hp);
     if (!row->beside || row->flags & INFER__STACK_SKIPS) return;
     for (i = 0; i < hp->n_layer; i++) s->n_beside += infer__stack_deep(k->m, i);
     hp->pass_kept += ((int64_t)s->n_beside * hp->n_out + s->merge * s->merge - 1) / (s->merge * s->merge);
@@ -199,7 +253,7 @@ static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
 static void infer__fix_internvl(infer__hparams *hp) {
     if (hp->n_embd == 3200 && hp->n_layer == 45) hp->norm = INFER__NORM_RMS;
 }
-/* Gemma 4's and Cog's scores: unscaled. */
+/* Gemma 4's scores: unscaled. */
 static void infer__fix_gemma4v(infer__hparams *hp) { hp->attn_scale = 1; }
 
 static void infer__stack_turn(infer__keys *k, infer__layer *l) {
@@ -277,9 +331,8 @@ static void infer__parts_cogvlm(infer_model *m, infer__layer *l) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define INFER__ENCODES_BY(function, own)                                                                                  \
-    .act = own, .encoder = 1, .keys = infer__stack_keys, .parts = function,                        \
-    .idle = INFER__PIXEL_KEYS
+#define INFER__ENCODES_BY(function, own) \
+  .act = own, .encoder = 1, .keys = infer__stack_keys, .parts = function, .idle = INFER__PIXEL_KEYS
 #define INFER__ENCODES INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_GELU_TANH)
 #define INFER__VIT { INFER__ENCODES, .norm = INFER__LN
 #define INFER__VIT_ERF { INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_GELU_ERF), .norm = INFER__LN
@@ -287,63 +340,140 @@ static void infer__parts_cogvlm(infer_model *m, infer__layer *l) {
 #define INFER__FACTOR .merge_key = "projector.scale_factor"
 #define INFER__SPATIAL .merge_key = "spatial_merge_size"
 
-static const infer__stack_row INFER__STACKS[] = {
-    { { INFER__ENCODES_BY(infer__parts_cogvlm, INFER__ACT_GELU_TANH), .norm = INFER__LN, .name = "cogvlm" }, INFER__SEES, .merge = 1, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_LAST,
-      .biases = INFER__BIASES, .input = INFER__IN_VIT, .head = INFER__HEAD_COGVLM },
-    { { INFER__ENCODES, .norm = INFER__RMS, .name = "dots_ocr", .rope = INFER__ROPE_HALVES, .flags = INFER__EPS_EITHER },
-      INFER__SEES, INFER__FACTOR, .turn = INFER__TURN_YX, .input = INFER__IN_BARE, .head = INFER__HEAD_DOTS },
-    { INFER__VIT, .name = "gemma3" }, /* arXiv 2503.19786 */
-      INFER__SEES, .merge = 4, INFER__FACTOR, .places = INFER__PLACES_LEARNED, .biases = INFER__BIASES,
-      .input = INFER__IN_VIT, .head = INFER__HEAD_GEMMA3 },
-    { { INFER__ENCODES, .norm = INFER__RMS, .name = "gemma4uv", .flags = INFER__EPS_EITHER }, INFER__SEES, .merge = 3,
-      INFER__FACTOR, .flags = INFER__STACK_WIDE, .places = INFER__PLACES_SUMS, .input = INFER__IN_GEMMA4UV,
-      .head = INFER__HEAD_GEMMA4UV },
-    { { INFER__ENCODES, .norm = INFER__RMS, .name = "glm4v", .rope = INFER__ROPE_HALVES, .flags = INFER__EPS_EITHER },
-      INFER__SEES, .merge = 2, INFER__SPATIAL, .places = INFER__PLACES_CUBIC, .turn = INFER__TURN_YX,
-      .input = INFER__IN_GLM4V, .head = INFER__HEAD_GLM4V },
-    { INFER__VIT, .name = "idefics3" }, INFER__SEES, .merge = 1, INFER__FACTOR, .places = INFER__PLACES_LEARNED,
-      .biases = INFER__BIASES, .input = INFER__IN_VIT, .head = INFER__HEAD_IDEFICS3 },
-    { INFER__VIT, .name = "internvl", .fixup = infer__fix_internvl }, INFER__SEES, .merge = 1, INFER__FACTOR,
-      .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_LAST, .input = INFER__IN_VIT, .head = INFER__HEAD_INTERNVL },
-    { INFER__VIT, .name = "janus_pro" }, INFER__SEES, .merge = 1, .places = INFER__PLACES_LEARNED, .biases = INFER__BIASES,
-      .input = INFER__IN_VIT, .head = INFER__HEAD_JANUS },
-    { INFER__VIT, .name = "kimik25", .rope = INFER__ROPE_PAIRS }, INFER__SEES, .merge = 1, INFER__FACTOR,
-      .places = INFER__PLACES_CUBIC, .turn = INFER__TURN_XY, .biases = INFER__BIASES, .input = INFER__IN_VIT,
-      .head = INFER__HEAD_KIMIK25 },
-    { INFER__VIT, .name = "kimivl", .rope = INFER__ROPE_PAIRS }, INFER__SEES, .merge = 1, INFER__FACTOR,
-      .places = INFER__PLACES_RESIZED, .turn = INFER__TURN_XY, .biases = INFER__BIASES, .input = INFER__IN_VIT,
-      .head = INFER__HEAD_KIMIVL },
-    { INFER__VIT, .name = "lfm2" }, INFER__SEES, .merge = 1, INFER__FACTOR, .places = INFER__PLACES_RESIZED,
-      .biases = INFER__BIASES, .input = INFER__IN_VIT, .head = INFER__HEAD_LFM2 },
-    { { INFER__ENCODES, .norm = INFER__RMS, .name = "lightonocr", .rope = INFER__ROPE_PAIRS, .flags = INFER__EPS_EITHER },
-      INFER__SEES, .merge = 1, INFER__SPATIAL, .turn = INFER__TURN_YX | INFER__TURN_BETWEEN, .input = INFER__IN_BARE,
-      .head = INFER__HEAD_PIXTRAL },
-    { INFER__VIT, .name = "llama4", .rope = INFER__ROPE_PAIRS }, INFER__SEES, .merge = 1, INFER__FACTOR,
-      .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_LAST, .turn = INFER__TURN_XY, .flags = INFER__STACK_COLUMNS,
-      .biases = INFER__BIASES, .input = INFER__IN_VIT, .head = INFER__HEAD_LLAMA4 },
-    { INFER__VIT_ERF, .name = "minimax_m3", .rope = INFER__ROPE_HALVES }, INFER__SEES, .flags = INFER__STACK_ACT, .merge = 2, INFER__SPATIAL,
-      .turn = INFER__TURN_YX | INFER__TURN_BLOCKS | INFER__TURN_THIRDS, .biases = INFER__BIASES,
-      .input = INFER__IN_FRAMES, .head = INFER__HEAD_MINIMAX_M3 },
-    { INFER__VIT, .name = "mlp" }, INFER__SEES, .merge = 1, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_FIRST,
-      .flags = INFER__STACK_SKIPS, .biases = INFER__BIASES, .input = INFER__IN_VIT, .beside = INFER__BESIDE_MLP,
-      .head = INFER__HEAD_MLP },
-    { INFER__VIT, .name = "paddleocr", .rope = INFER__ROPE_HALVES }, INFER__SEES, .merge = 2,
-      .places = INFER__PLACES_RESIZED, .turn = INFER__TURN_YX, .biases = INFER__BIASES, .input = INFER__IN_VIT,
-      .head = INFER__HEAD_PADDLEOCR },
-    { INFER__VIT, .name = "phi4" }, INFER__SEES, .merge = 1, .places = INFER__PLACES_RESIZED, .biases = INFER__BIASES,
-      .input = INFER__IN_VIT, .head = INFER__HEAD_PHI4 },
-    { { INFER__ENCODES, .norm = INFER__RMS, .name = "pixtral", .rope = INFER__ROPE_PAIRS, .flags = INFER__EPS_EITHER },
-      INFER__SEES, .merge = 1, INFER__SPATIAL, .turn = INFER__TURN_YX | INFER__TURN_BETWEEN, .input = INFER__IN_BARE,
-      .head = INFER__HEAD_PIXTRAL },
-    { { INFER__ENCODES, .norm = INFER__RMS, .name = "qwen2.5vl_merger", .rope = INFER__ROPE_HALVES,
-        .flags = INFER__EPS_EITHER },
-      INFER__SEES, .merge = 2, INFER__SPATIAL, .turn = INFER__TURN_YX, .flags = INFER__STACK_WINDOWS,
-      .biases = INFER__BIAS_ATTENTION | INFER__BIAS_FFN, .input = INFER__IN_FRAMES, .head = INFER__HEAD_QWEN2VL },
-    { INFER__VIT, .name = "qwen2vl_merger", .rope = INFER__ROPE_HALVES }, INFER__SEES, .merge = 2, INFER__SPATIAL,
-      .turn = INFER__TURN_YX, .biases = INFER__BIASES, .input = INFER__IN_FRAMES, .head = INFER__HEAD_QWEN2VL },
-    { INFER__VIT, .name = "qwen3vl_merger", .rope = INFER__ROPE_HALVES }, INFER__SEES, .merge = 2, INFER__SPATIAL,
-      .places = INFER__PLACES_CORNERS, .turn = INFER__TURN_YX, .biases = INFER__BIASES, .input = INFER__IN_QWEN3VL,
-      .beside = INFER__BESIDE_QWEN3VL, .head = INFER__HEAD_QWEN3VL },
+static const infer__stack_row INFER__STACKS[] = {{{INFER__ENCODES_BY(infer__parts_cogvlm, INFER__ACT_GELU_TANH),
+                                                   .norm = INFER__LN, .name = "cogvlm"},
+                                                  INFER__SEES,
+                                                  .merge = 1,
+                                                  .places = INFER__PLACES_LEARNED,
+                                                  .cls = INFER__CLASS_LAST,
+                                                  .biases = INFER__BIASES,
+                                                  .input = INFER__IN_VIT,
+                                                  .head = INFER__HEAD_COGVLM},
+                                                 {{INFER__ENCODES, .norm = INFER__RMS, .name = "dots_ocr",
+                                                   .rope = INFER__ROPE_HALVES, .flags = INFER__EPS_EITHER},
+                                                  INFER__SEES,
+                                                  INFER__FACTOR,
+                                                  .turn = INFER__TURN_YX,
+                                                  .input = INFER__IN_BARE,
+                                                  .head = INFER__HEAD_DOTS},
+                                                 {INFER__VIT, .name = "gemma3"}, /* arXiv 2503.19786 */
+                                                 INFER__SEES,
+                                                 .merge = 4,
+                                                 INFER__FACTOR,
+                                                 .places = INFER__PLACES_LEARNED,
+                                                 .biases = INFER__BIASES,
+                                                 .input = INFER__IN_VIT,
+                                                 .head = INFER__HEAD_GEMMA3},
+                              {{INFER__ENCODES, .norm = INFER__RMS, .name = "gemma4uv", .flags = INFER__EPS_EITHER},
+                               INFER__SEES,
+                               .merge = 3,
+                               INFER__FACTOR,
+                               .flags = INFER__STACK_WIDE,
+                               .places = INFER__PLACES_SUMS,
+                               .input = INFER__IN_GEMMA4UV,
+                               .head = INFER__HEAD_GEMMA4UV},
+                              {{INFER__ENCODES, .norm = INFER__RMS, .name = "gemma4v", .rope = INFER__ROPE_HALVES,
+                                .fixup = infer__fix_gemma4v, .flags = INFER__EPS_EITHER | INFER__V_NORM_BARE,
+                                .ignore = ".input_m .output_m"},
+                               INFER__SEES,
+                               .merge = 3,
+                               INFER__FACTOR,
+                               .places = INFER__PLACES_SUMS,
+                               .theta = 100,
+                               .turn = INFER__TURN_XY | INFER__TURN_BLOCKS,
+                               .flags = INFER__STACK_SIGNED | INFER__STACK_RANGES,
+                               .input = INFER__IN_VIT,
+                               .head = INFER__HEAD_GEMMA4V},
+                              {{INFER__ENCODES, .norm = INFER__RMS, .name = "glm4v", .rope = INFER__ROPE_HALVES,
+                                .flags = INFER__EPS_EITHER},
+                               INFER__SEES,
+                               .merge = 2,
+                               INFER__SPATIAL,
+                               .places = INFER__PLACES_CUBIC,
+                               .turn = INFER__TURN_YX,
+                               .input = INFER__IN_GLM4V,
+                               .head = INFER__HEAD_GLM4V},
+                              {INFER__VIT, .name = "idefics3"}, INFER__SEES, .merge = 1, INFER__FACTOR,
+                              .places = INFER__PLACES_LEARNED, .biases = INFER__BIASES, .input = INFER__IN_VIT,
+                              .head = INFER__HEAD_IDEFICS3
+}
+, {INFER__VIT, .name = "internvl", .fixup = infer__fix_internvl}, INFER__SEES,
+    .merge = 1, INFER__FACTOR, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_LAST, .input = INFER__IN_VIT,
+    .head = INFER__HEAD_INTERNVL
+}
+, {INFER__VIT, .name = "janus_pro"}, INFER__SEES, .merge = 1, .places = INFER__PLACES_LEARNED, .biases = INFER__BIASES,
+                                                  .input = INFER__IN_VIT, .head = INFER__HEAD_JANUS
+}
+, {INFER__VIT, .name = "kimik25", .rope = INFER__ROPE_PAIRS}, INFER__SEES,
+    .merge = 1, INFER__FACTOR, .places = INFER__PLACES_CUBIC, .turn = INFER__TURN_XY, .biases = INFER__BIASES,
+    .input = INFER__IN_VIT, .head = INFER__HEAD_KIMIK25
+}
+, {INFER__VIT, .name = "kimivl", .rope = INFER__ROPE_PAIRS}, INFER__SEES,
+    .merge = 1, INFER__FACTOR, .places = INFER__PLACES_RESIZED, .turn = INFER__TURN_XY, .biases = INFER__BIASES,
+    .input = INFER__IN_VIT, .head = INFER__HEAD_KIMIVL
+}
+, {INFER__VIT, .name = "lfm2"}, INFER__SEES, .merge = 1, INFER__FACTOR, .places = INFER__PLACES_RESIZED,
+                                             .biases = INFER__BIASES, .input = INFER__IN_VIT, .head = INFER__HEAD_LFM2
+}
+,
+    {{INFER__ENCODES, .norm = INFER__RMS, .name = "lightonocr", .rope = INFER__ROPE_PAIRS, .flags = INFER__EPS_EITHER},
+     INFER__SEES,
+     .merge = 1,
+     INFER__SPATIAL,
+     .turn = INFER__TURN_YX | INFER__TURN_BETWEEN,
+     .input = INFER__IN_BARE,
+     .head = INFER__HEAD_PIXTRAL},
+    {INFER__VIT, .name = "llama4", .rope = INFER__ROPE_PAIRS}, INFER__SEES,
+    .merge = 1, INFER__FACTOR, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_LAST, .turn = INFER__TURN_XY,
+    .flags = INFER__STACK_COLUMNS, .biases = INFER__BIASES, .input = INFER__IN_VIT, .head = INFER__HEAD_LLAMA4
+}
+, {INFER__VIT_ERF, .name = "minimax_m3", .rope = INFER__ROPE_HALVES}, INFER__SEES,
+    .flags = INFER__STACK_ACT, .merge = 2, INFER__SPATIAL,
+    .turn = INFER__TURN_YX | INFER__TURN_BLOCKS | INFER__TURN_THIRDS, .biases = INFER__BIASES,
+    .input = INFER__IN_FRAMES, .head = INFER__HEAD_MINIMAX_M3
+}
+, {INFER__VIT, .name = "mlp"}, INFER__SEES, .merge = 1, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_FIRST,
+                                            .flags = INFER__STACK_SKIPS, .biases = INFER__BIASES,
+                                            .input = INFER__IN_VIT, .beside = INFER__BESIDE_MLP, .head = INFER__HEAD_MLP
+}
+, {INFER__VIT, .name = "paddleocr", .rope = INFER__ROPE_HALVES}, INFER__SEES,
+    .merge = 2, .places = INFER__PLACES_RESIZED, .turn = INFER__TURN_YX, .biases = INFER__BIASES,
+    .input = INFER__IN_VIT, .head = INFER__HEAD_PADDLEOCR
+}
+, {INFER__VIT, .name = "phi4"}, INFER__SEES, .merge = 1, .places = INFER__PLACES_RESIZED, .biases = INFER__BIASES,
+                                             .input = INFER__IN_VIT, .head = INFER__HEAD_PHI4
+}
+,
+    {{INFER__ENCODES, .norm = INFER__RMS, .name = "pixtral", .rope = INFER__ROPE_PAIRS, .flags = INFER__EPS_EITHER},
+     INFER__SEES,
+     .merge = 1,
+     INFER__SPATIAL,
+     .turn = INFER__TURN_YX | INFER__TURN_BETWEEN,
+     .input = INFER__IN_BARE,
+     .head = INFER__HEAD_PIXTRAL},
+    {{INFER__ENCODES, .norm = INFER__RMS, .name = "qwen2.5vl_merger", .rope = INFER__ROPE_HALVES,
+      .flags = INFER__EPS_EITHER},
+     INFER__SEES,
+     .merge = 2,
+     INFER__SPATIAL,
+     .turn = INFER__TURN_YX,
+     .flags = INFER__STACK_WINDOWS,
+     .biases = INFER__BIAS_ATTENTION | INFER__BIAS_FFN,
+     .input = INFER__IN_FRAMES,
+     .head = INFER__HEAD_QWEN2VL},
+    {INFER__VIT, .name = "qwen2vl_merger", .rope = INFER__ROPE_HALVES}, INFER__SEES,
+    .merge = 2, INFER__SPATIAL, .turn = INFER__TURN_YX, .biases = INFER__BIASES, .input = INFER__IN_FRAMES,
+    .head = INFER__HEAD_QWEN2VL
+}
+, {INFER__VIT, .name = "qwen3vl_merger", .rope = INFER__ROPE_HALVES}, INFER__SEES,
+    .merge = 2, INFER__SPATIAL, .places = INFER__PLACES_CORNERS, .turn = INFER__TURN_YX, .biases = INFER__BIASES,
+    .input = INFER__IN_QWEN3VL, .beside = INFER__BESIDE_QWEN3VL, .head = INFER__HEAD_QWEN3VL
+}
+, {INFER__VIT, .name = "resampler", .ignore = "=resampler.pos_embed_k"}, /* MiniCPM-V: arXiv 2408.01800 */
+    INFER__SEES, .merge = 1, .places = INFER__PLACES_BUCKETS, .flags = INFER__STACK_RESAMPLES, .biases = INFER__BIASES,
+                 .input = INFER__IN_VIT, .head = INFER__HEAD_RESAMPLER
+}
+,
 };
 
 #undef INFER__PIXELS
@@ -397,7 +527,9 @@ static int infer__stack_name(infer_model *m, int slot, const char *name, const c
 
 /* The slots of a list of steps, from the first matrix and the first vector on. */
 static int infer__stack_slots(infer_model *m, const infer__step *s, int matrix, int vector) {
-    int ok = 1;
+    static const char *const parts[] = {"resampler.attn.q", "resampler.attn.k", "resampler.attn.v",
+                                        "resampler.attn.out"};
+    int ok = 1, i;
     for (; ok && s->kind; s++) {
         const int need = !(s->flags & INFER__STEP_MAY), b = s->flags & INFER__STEP_BIAS,
                   mb = s->flags & INFER__STEP_MAY_BIAS;
@@ -430,6 +562,16 @@ static int infer__stack_slots(infer_model *m, const infer__step *s, int matrix, 
             if (ok && (b || mb))
                 ok = infer__stack_name(m, vector + 1, s->name, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);
             vector += 2;
+            break;
+        case INFER__STEP_RESAMPLE:
+            ok = infer__stack_name(m, matrix, "resampler.query", "", INFER__D_ANY, INFER__D_ANY, 1) &&
+                 infer__stack_name(m, vector, "resampler.ln_q", ".weight", INFER__D_ONE, INFER__D_ANY, 1) &&
+                 infer__stack_name(m, vector + 1, "resampler.ln_q", ".bias", INFER__D_ONE, INFER__D_ANY, 1);
+            for (i = 0; ok && i < 4; i++)
+                ok = infer__stack_name(m, matrix + 1 + i, parts[i], ".weight", INFER__D_ANY, INFER__D_ANY, 1) &&
+                     infer__stack_name(m, vector + 2 + i, parts[i], ".bias", INFER__D_ONE, INFER__D_ANY, 1);
+            matrix += 5;
+            vector += 6;
             break;
         case INFER__STEP_STD: case INFER__STEP_WRAP:
             ok = infer__stack_name(m, vector + 1, s->other, "", INFER__D_ONE, INFER__D_ANY, need); /* fall through */

@@ -32,6 +32,7 @@ enum {
     INFER__STEP_STD,     /* t = (t - name) * other */
     INFER__STEP_BREAKS,  /* between rows of the grid comes a row of its own */
     INFER__STEP_WRAP,    /* before all rows comes one, and after them */
+    INFER__STEP_RESAMPLE, /* t = attention of learned queries to t: resample.c */
     INFER__STEPS
 };
 enum { /* infer__step.flags */
@@ -53,15 +54,16 @@ typedef struct infer__step {
 /* Where embeddings of positions come from. */
 enum {
     INFER__PLACES_NONE,
-    INFER__PLACES_LEARNED,  /* a row of the table for each patch of a picture of one size */
-    INFER__PLACES_RESIZED,  /* the table is a square, these: resized to the picture. Triangles, wider where it shrinks */
-    INFER__PLACES_CORNERS,  /* bilinear, corners on corners */
-    INFER__PLACES_CUBIC,    /* bicubic, a = -0.75 */
-    INFER__PLACES_SUMS,     /* two tables, of columns and rows */
-    INFER__PLACES_BUCKETS   /* the table is a square: the nearest of its places */
+    INFER__PLACES_LEARNED, /* a row of the table for each patch of a picture of one size */
+    INFER__PLACES_RESIZED, /* the table is a square, these: resized to the picture. Triangles, wider where it shrinks */
+    INFER__PLACES_CORNERS, /* bilinear, corners on corners */
+    INFER__PLACES_CUBIC,   /* bicubic, a = -0.75 */
+    INFER__PLACES_SUMS,    /* two tables, of columns and rows */
+    INFER__PLACES_BUCKETS  /* the table is a square: the nearest of its places */
 };
 
-/* infer__stack_row.turn: how heads are rotated: the first half of the pairs by one coordinate, the second by the other. */
+/* infer__stack_row.turn: how heads are rotated: the first half of the pairs by one coordinate, the second by the
+ * other. */
 enum {
     INFER__TURN_YX = 1,
     INFER__TURN_XY = 2,
@@ -78,7 +80,9 @@ enum {
     INFER__STACK_COLUMNS = 4,  /* merged rows go down columns */
     INFER__STACK_SIGNED = 8,   /* pixels become 2 v - 1 */
     INFER__STACK_WIDE = 16,    /* patches are as large as what is merged: there is nothing to merge */
-    INFER__STACK_ACT = 32      /* the activation of FFNs is the row's, whatever keys say */
+    INFER__STACK_ACT = 32,     /* the activation of FFNs is the row's, whatever keys say */
+    INFER__STACK_RANGES = 64,  /* linear layers may have ranges: infer__weight.range */
+    INFER__STACK_RESAMPLES = 128
 };
 
 /* A row: what a type of projector does that its file does not say. */
@@ -104,8 +108,11 @@ typedef struct infer__stack {
     int32_t list;                      /* numbers of a row that list a window: 0 = there are none */
     int32_t features[8], n_features;   /* layers whose input is read, the last one: whose result */
     int32_t n_beside;                  /* parts beside the layers */
+    int32_t ranged;                    /* values of rows that are clamped before products; 0 = none are */
+    int32_t queries;                   /* learned ones of a resampler; 0 = there is none */
     const float *table, *vectors[3]; /* embeddings of positions; of the class token; vectors of the head's last steps */
     int32_t wide, high;              /* of the table: that of a grid, or how many rows; 0 = there is none */
+    const float *query;              /* of a resampler: queries x n_out */
     uint8_t axes[INFER__MAX_HEAD_DIM / 2]; /* of pairs */
     infer__tensor_slot slots[INFER__W_STACK_END - INFER__W_STACK_IN_M0]; /* of layers; name NULL: not used */
 } infer__stack;
@@ -113,7 +120,7 @@ typedef struct infer__stack {
 /* The picture of a running pass. Arrays on the host: patches of frames, rows of PLACES; out: the result. */
 typedef struct infer__picture {
     int32_t nx, ny, patches, rows, tokens; /* patches; rows of the pass, with class tokens */
-    infer__buf pixels[2], places, lists;
+    infer__buf pixels[2], places, lists, grid; /* grid: places of rows for a resampler */
     int32_t *axis[2]; /* rows: y and x of each */
     float *out;
 } infer__picture;
@@ -149,6 +156,9 @@ static void infer__stack_rename(char *name, size_t cap);
 static void infer__stack_turn(infer__keys *k, infer__layer *l);
 /* steps.c: factors become what is divided by. */
 static infer_result infer__weight_inverse(infer_model *m, infer__weight *w, infer_error *err);
+/* rows.c: the ranges of a layer's matrices: infer__weight.range */
+static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_error *err);
+static void infer__resample_keys(infer__keys *k, infer__hparams *hp);
 static int infer__stack_other(const infer_model *m, const char *name); /* a tensor of the file's other stack */
 static infer_result infer__stack_needs(const infer_model *m, infer_error *err);
 #endif

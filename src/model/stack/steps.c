@@ -8,7 +8,7 @@
  */
 #include "../model.h"
 
-enum { INFER__STEP_ROOMS = 3 };
+enum { INFER__STEP_ROOMS = 3, INFER__RESAMPLE_HEAD = 128 /* values of a resampler's head */ };
 
 /* A list of steps, and the slots of its first matrix and vector. */
 typedef struct infer__steps { const infer__step *s; int matrix, vector; } infer__steps;
@@ -32,7 +32,7 @@ static void infer__steps_next(infer__steps *s) {
     static const struct { uint8_t kind, matrices, vectors; } takes[] = {
         { INFER__STEP_MATRIX, 1, 1 }, { INFER__STEP_FRAME, 1, 0 }, { INFER__STEP_PLACES, 1, 1 },
         { INFER__STEP_NORM, 0, 2 },   { INFER__STEP_GATED, 2, 2 }, { INFER__STEP_STD, 0, 2 },
-        { INFER__STEP_BREAKS, 0, 1 }, { INFER__STEP_WRAP, 0, 2 } };
+        { INFER__STEP_BREAKS, 0, 1 }, { INFER__STEP_WRAP, 0, 2 },  { INFER__STEP_RESAMPLE, 5, 6 } };
     size_t i;
     for (i = 0; i < INFER__COUNT(takes); i++)
         if (takes[i].kind == s->s->kind) {
@@ -70,6 +70,23 @@ static infer_result infer__flow_rows(const infer__weight *w, int64_t rows, infer
                         (int)rows);
 }
 
+/* Queries, matrices of q, k, v, output; v: the norm of queries, and biases. */
+static infer_result infer__resample_flow(const infer_model *m, const infer__weight *w, const infer__weight *v,
+                                         int64_t cols, infer_error *err) {
+    infer_result r = INFER_OK;
+    int64_t to = cols;
+    int i;
+    if (w->type && (w->rows != m->stack.queries || w->cols != cols))
+        r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows of %d, the model needs %d of %d", w->name,
+                         (int)w->rows, (int)w->cols, (int)m->stack.queries, (int)cols);
+    for (i = 0; i < 2 && !r; i++) r = infer__flow_fits(v + i, cols, err);
+    for (i = 1; i < 5 && !r; i++) {
+        r = infer__flow_matrix(w + i, v + 1 + i, 0, &to, err);
+        if (!r && to != cols) r = infer__flow_rows(w + i, cols, err);
+    }
+    return r;
+}
+
 /* Follow the shape of t through the steps. */
 static infer_result infer__steps_flow(const infer_model *m, const infer__layer *l, infer__steps s, infer__flow *f,
                                       infer_error *err) {
@@ -104,6 +121,7 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
         case INFER__STEP_STREAM: f->cols = m->hp.n_embd; break;
         case INFER__STEP_MERGE: f->cols *= all; /* fall through */
         case INFER__STEP_POOL: f->share *= all; break;
+        case INFER__STEP_RESAMPLE: r = infer__resample_flow(m, w, v, cols, err); break;
         case INFER__STEP_KEPT: f->cols *= INFER__MAX(m->stack.n_features, 1); break;
         case INFER__STEP_JOIN: f->cols *= 1 + m->stack.n_beside; break;
         case INFER__STEP_STD: case INFER__STEP_WRAP: r = infer__flow_fits(v + 1, cols, err); /* fall through */
@@ -218,6 +236,7 @@ static infer_result infer__steps_split(infer_model *m, infer__layer *l, infer__s
             if (w->type && w->tensor && (turned || s.s->flags & INFER__STEP_UNFOLDED))
                 r = infer__weight_turn(m, w, turned, m->stack.merge * m->stack.merge, err);
             break;
+        case INFER__STEP_RESAMPLE: r = infer__weight_keep(m, w, &m->stack.query, err); break;
         case INFER__STEP_PLACES:
             r = infer__steps_table(m, w, err);
             if (!r) r = infer__weight_keep(m, w, &m->stack.table, err);
@@ -247,6 +266,8 @@ static void infer__steps_needs(const infer_model *m, const infer__layer *l, infe
     infer__flow f;
     infer__steps_flow(m, l, s, &f, &e);
     infer__need_cols(n, (int32_t)f.widest);
+    if (m->stack.queries && s.s == m->stack.row->head)
+        infer__need_attention(n, m->hp.n_out / INFER__RESAMPLE_HEAD, INFER__RESAMPLE_HEAD, INFER__RESAMPLE_HEAD);
 }
 /* Where the steps of a part are. */
 typedef struct infer__walk {
@@ -329,7 +350,8 @@ static int32_t infer__walk_index(const infer__walk *w, const infer__part *part) 
 }
 
 static void infer__step_keep(infer__walk *w, int32_t index) {
-    infer__tensor all = infer__walk_kept(w, w->t.rows, w->t.cols), y = infer__columns(&all, index * w->t.cols, w->t.cols);
+    infer__tensor all = infer__walk_kept(w, w->t.rows, w->t.cols),
+                  y = infer__columns(&all, index * w->t.cols, w->t.cols);
     infer__copy_rows(w->c, &w->t, &y);
 }
 
@@ -410,6 +432,81 @@ static void infer__step_gated(infer__walk *w, const infer__step *s, const infer_
     infer__walk_to(w, y, 2);
 }
 
+/* ---- the resampler of MiniCPM-V (arXiv 2408.01800) --------------------------------------------------------------- */
+
+/* Queries x attend to the rows t, whose keys have their places added; a row of the pass is only a place in its arrays
+ * for a query. m: queries (kept), matrices of q, k, v, output; v: norm of queries, and biases. */
+static void infer__step_resample(infer__walk *w, const infer__weight *m, const infer__weight *v,
+                                 const infer__part *part) {
+    infer_context *c = w->c;
+    const infer__picture *p = c->picture;
+    const int32_t cols = w->t.cols, n = w->t.rows, all = c->model->stack.queries;
+    infer__kv_buf *keys = &c->cache.bufs[part->state[0]], *values = &c->cache.bufs[part->state[1]];
+    infer__tensor y = infer__walk_room(w, 1, n, cols), z = infer__walk_room(w, 2, n, cols);
+    infer__kv_store_args store;
+    infer__attention_args at;
+    infer__norm_args norm;
+    int32_t i;
+    infer__ops_of(&c->ctx)->upload(&c->ctx, y.buf, y.offset, p->grid.host, p->grid.bytes);
+    infer__add_to(c, &w->t, &y);
+    infer__product(c, &y, m + 2, v + 3, &z);
+    infer__product(c, &w->t, m + 3, v + 4, &y);
+    memset(&store, 0, sizeof store);
+    store.k = z;
+    store.v = y;
+    store.k_cache = keys;
+    store.v_cache = values;
+    store.group = INFER__GROUP_FULL;
+    store.n_head = cols / INFER__RESAMPLE_HEAD;
+    store.dim_k = store.dim_v = INFER__RESAMPLE_HEAD;
+    infer__kv_store(&c->ctx, &store);
+    y = infer__walk_room(w, 1, all, cols);
+    z = infer__walk_room(w, 2, all, cols);
+    infer__ops_of(&c->ctx)->upload(&c->ctx, y.buf, y.offset, c->model->stack.query,
+                                   (uint64_t)all * (uint64_t)cols * sizeof(float));
+    memset(&norm, 0, sizeof norm);
+    norm.x = norm.y = y;
+    norm.weight = v;
+    norm.bias = v + 1;
+    norm.kind = INFER__NORM_LAYER;
+    norm.n_groups = 1;
+    norm.eps = c->model->hp.eps;
+    infer__ops_of(&c->ctx)->norm(&c->ctx, &norm);
+    infer__product(c, &y, m + 1, v + 2, &z);
+    memset(&at, 0, sizeof at);
+    at.k_cache = keys;
+    at.v_cache = values;
+    at.group = INFER__GROUP_FULL;
+    at.n_head = at.n_head_kv = store.n_head;
+    at.dim_k = at.dim_v = INFER__RESAMPLE_HEAD;
+    at.scale = 1.0f / sqrtf((float)INFER__RESAMPLE_HEAD);
+    for (i = 0; i < all; i += n) { /* no more queries at once than the pass has rows */
+        at.q = infer__some_rows(&z, i, INFER__MIN(n, all - i));
+        at.y = infer__some_rows(&y, i, INFER__MIN(n, all - i));
+        infer__ops_of(&c->ctx)->attention(&c->ctx, &at);
+    }
+    infer__product(c, &y, m + 4, v + 5, &z);
+    infer__walk_to(w, z, 2);
+}
+
+static void infer__resample_keys(infer__keys *k, infer__hparams *hp) {
+    uint32_t version = 0, n = 0;
+    if (infer__gguf_u32(k->g, "clip.minicpmv_version", &version, k->err) < 0 ||
+        infer__gguf_u32(k->g, "clip.minicpmv_query_num", &n, k->err) < 0)
+        k->failed = 1;
+    if (n == 0) n = version > 2 ? 64 : 96;
+    k->m->stack.queries = (int32_t)INFER__MIN(n, 1 << 16);
+    if (!k->failed && hp->n_out % INFER__RESAMPLE_HEAD) infer__key_misfit(k, "projection_dim", "not a multiple of 128");
+}
+
+static void infer__steps_state_head(infer_model *m, infer__layer *l, infer__part *p) {
+    if (!m->stack.queries) return;
+    p->state[0] = infer__state_add(m, l, INFER__STATE_KEYS, INFER__GROUP_FULL, m->hp.n_out / INFER__RESAMPLE_HEAD,
+                                   INFER__RESAMPLE_HEAD);
+    p->state[1] = infer__state_add(m, l, INFER__STATE_VALUES, INFER__GROUP_FULL, m->hp.n_out / INFER__RESAMPLE_HEAD,
+                                   INFER__RESAMPLE_HEAD);
+}
+
 static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__part *part) {
     infer_context *c = w->c;
     const infer__picture *p = c->picture;
@@ -452,24 +549,27 @@ static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__
     case INFER__STEP_STD: infer__step_std(w); break;
     case INFER__STEP_BREAKS: infer__step_breaks(w, 1); break;
     case INFER__STEP_WRAP: infer__step_breaks(w, 0); break;
+    case INFER__STEP_RESAMPLE: infer__step_resample(w, m, v, part); break;
     default: break;
     }
 }
 
 static const char *infer__step_text(const infer__step *s) {
-    static const char *const names[INFER__STEPS] = {"",    "patches", "matrix", "frame", "positions", "norm",
-                                                    "act", "gated",   "stream", "drop", "merge", "pool", "keep", "kept", "join", "scale", "std", "breaks", "wrap" };
+    static const char *const names[INFER__STEPS] = {
+        "",      "patches", "matrix", "frame", "positions", "norm",  "act", "gated",  "stream", "drop",
+        "merge", "pool",    "keep",   "kept",  "join",      "scale", "std", "breaks", "wrap",   "resample"};
     return names[s->kind];
 }
 
-static infer__tensor infer__walk_run(infer_context *c, const infer__layer *l, infer__steps s, const infer__sublayer *sub) {
+static infer__tensor infer__walk_run(infer_context *c, const infer__layer *l, infer__steps s,
+                                     const infer__sublayer *sub) {
     const infer__tensor *x = &sub->x;
     infer__walk w;
     memset(&w, 0, sizeof w);
     w.c = c;
     w.l = l;
     w.x = *x;
-    w.rows = x->rows;
+    w.rows = INFER__MAX(x->rows, c->model->stack.queries);
     w.room = infer__steps_room(c->model, l, s);
     for (; s.s->kind && infer__ok(&c->ctx); infer__steps_next(&s)) {
         infer__step_run(&w, &s, sub->part);
