@@ -226,13 +226,15 @@ static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
     infer__stack_act(k, hp);
     s->merge = row->merge;
     if (row->merge_key) s->merge = infer__key_int(k, row->merge_key, 1, 64, s->merge, s->merge == 0);
+    s->merged = s->pooled = s->merge * s->merge;
+    if (s->kind == INFER__STACK_AUDIO) infer__sound_keys(k);
     if (s->kind == INFER__STACK_VISION) {
         s->image = infer__key_int(k, "image_size", 1, 1 << 20, 0, 1);
         s->patch = infer__key_int(k, "patch_size", 1, 1 << 10, 1, 1);
     }
     if (row->flags & INFER__STACK_WIDE) {
         s->patch *= s->merge;
-        s->merge = 1;
+        s->merge = s->merged = s->pooled = 1;
     }
     hp->n_out = infer__key_int(k, "projection_dim", 1, INFER__MAX_DIM, 0, 1);
     if (row->flags & INFER__STACK_SKIPS) infer__stack_features(k, hp);
@@ -339,6 +341,7 @@ static void infer__parts_cogvlm(infer_model *m, infer__layer *l) {
 #define INFER__SEES .kind = INFER__STACK_VISION
 #define INFER__FACTOR .merge_key = "projector.scale_factor"
 #define INFER__SPATIAL .merge_key = "spatial_merge_size"
+#include "rows_audio.h"
 
 static const infer__stack_row INFER__STACKS[] = {{{INFER__ENCODES_BY(infer__parts_cogvlm, INFER__ACT_GELU_TANH),
                                                    .norm = INFER__LN, .name = "cogvlm"},
@@ -458,7 +461,7 @@ static const infer__stack_row INFER__STACKS[] = {{{INFER__ENCODES_BY(infer__part
      INFER__SPATIAL,
      .turn = INFER__TURN_YX,
      .flags = INFER__STACK_WINDOWS,
-     .biases = INFER__BIAS_ATTENTION | INFER__BIAS_FFN,
+     .biases = INFER__BIAS_ATTENTION | INFER__BIAS_KEYS | INFER__BIAS_FFN,
      .input = INFER__IN_FRAMES,
      .head = INFER__HEAD_QWEN2VL},
     {INFER__VIT, .name = "qwen2vl_merger", .rope = INFER__ROPE_HALVES}, INFER__SEES,
@@ -474,6 +477,7 @@ static const infer__stack_row INFER__STACKS[] = {{{INFER__ENCODES_BY(infer__part
                  .input = INFER__IN_VIT, .head = INFER__HEAD_RESAMPLER
 }
 ,
+    INFER__SOUND_STACKS
 };
 
 #undef INFER__PIXELS
@@ -539,13 +543,14 @@ static int infer__stack_slots(infer_model *m, const infer__step *s, int matrix, 
             if (ok && (b || mb))
                 ok = infer__stack_name(m, vector, s->other, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);
             vector++; /* fall through */
-        case INFER__STEP_MATRIX:
+        case INFER__STEP_CONV: case INFER__STEP_MATRIX:
             if (ok) ok = infer__stack_name(m, matrix, s->name, ".weight", INFER__D_ANY, INFER__D_KERNEL, need);
             if (ok && (b || mb))
                 ok = infer__stack_name(m, vector, s->name, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);
             matrix++;
             vector++;
             break;
+        case INFER__STEP_CHUNKS: ok = infer__chunks_slots(m, s, &matrix, &vector); break;
         case INFER__STEP_FRAME:
             ok = infer__stack_name(m, matrix++, s->name, "", INFER__D_ANY, INFER__D_KERNEL, need);
             break;
@@ -650,7 +655,7 @@ static infer_result infer__stack_needs(const infer_model *m, infer_error *err) {
         { INFER__W_FFN_NORM_B, INFER__W_FFN_NORM, INFER__BIAS_NORMS },
         { INFER__W_ATTN_QKV_B, INFER__W_ATTN_QKV, INFER__BIAS_ATTENTION },
         { INFER__W_ATTN_Q_B, INFER__W_ATTN_Q, INFER__BIAS_ATTENTION },
-        { INFER__W_ATTN_K_B, INFER__W_ATTN_K, INFER__BIAS_ATTENTION },
+        { INFER__W_ATTN_K_B, INFER__W_ATTN_K, INFER__BIAS_KEYS },
         { INFER__W_ATTN_V_B, INFER__W_ATTN_V, INFER__BIAS_ATTENTION },
         { INFER__W_ATTN_OUT_B, INFER__W_ATTN_OUT, INFER__BIAS_ATTENTION },
         { INFER__W_FFN_UP_B, INFER__W_FFN_UP, INFER__BIAS_FFN }, { INFER__W_FFN_DOWN_B, INFER__W_FFN_DOWN, INFER__BIAS_FFN } };
