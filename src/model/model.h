@@ -505,8 +505,7 @@ struct infer__layer {
     int32_t rope_kind, n_rot, rope_scaled;
     float rope_base;
     const infer__rope *rope; /* NULL = not rotated */
-    const uint8_t *rope_axes; /* as in infer__rope_args; NULL = none */
-    int32_t rope_first, rope_blocks; /* the first value of a head that is rotated; as in infer__rope_args */
+    int32_t rope_first, rope_blocks; /* of stacks: the first value of a head that is rotated; as in infer__rope_args */
     int32_t listed; /* 1 = rows attend to the positions that the pass lists: windows of a picture */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t qk_norm_rotated;       /* 1 = after the rotation */

@@ -400,8 +400,9 @@ static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer
     infer__rope_args rope;
     infer__attention_of(l, &a);
     memset(&rope, 0, sizeof rope);
-    rope.axes = l->rope_axes;
-    if (rope.axes && !ops->supports(INFER__OP_ROPE, &rope)) return "rotation by several positions";
+    rope.axes = (const uint8_t *)l; /* any: of a stack's layers, by two coordinates */
+    if (l->rope_blocks && !ops->supports(INFER__OP_ROPE, &rope)) return "rotation by several positions";
+    if (l->listed && INFER__HAS_GPU && ops == &infer__gpu_ops) return "windows of a picture";
     return ops->supports(INFER__OP_ATTENTION, &a) ? infer__indexer_lacks(ops, l) : "attention";
 }
 
@@ -431,7 +432,6 @@ static const infer__rope_args *infer__rope_of(const infer_context *c, const infe
     memset(a, 0, sizeof *a);
     a->x = *t;
     a->x.offset += (uint64_t)l->rope_first * sizeof(float); /* of every head */
-    a->axes = l->rope_axes;
     a->blocks = l->rope_blocks;
     a->n_head = n_head;
     a->dim = l->dim_k;

@@ -62,7 +62,6 @@ static infer_result infer__picture_eval(infer_context *c, infer__picture *p, con
     infer_session *s;
     infer_step step;
     infer_result r;
-    int i;
     memset(&sp, 0, sizeof sp);
     if (session) sp = *session;
     sp.context = p->rows;
@@ -73,11 +72,9 @@ static infer_result infer__picture_eval(infer_context *c, infer__picture *p, con
     step.embeddings = (const float *)p->pixels[0].host; /* not read: the first layer makes the stream */
     step.n = p->rows;
     c->picture = p;
-    for (i = 0; i < 2; i++) c->ctx.pass.axis[i] = p->axis[i];
     infer__session_claim(s); /* unused by others: it cannot fail */
     r = infer__eval_steps(c, &step, 1, err);
     c->picture = NULL;
-    for (i = 0; i < 2; i++) c->ctx.pass.axis[i] = NULL;
     infer__session_free(s);
     if (!r && !c->ctx.kernels->finite(p->out, (int64_t)p->tokens * infer__stack_width(c->model)))
         r = infer__error(err, INFER_ERR_STATE, "an embedding has a value that is not finite");

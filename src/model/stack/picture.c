@@ -103,7 +103,7 @@ static double infer__cubic(double x) { /* Keys, "Cubic convolution interpolation
 }
 
 /* How much each of n places of a table counts for place i of `to`. */
-static void infer__resize_weights(int places, int32_t n, int32_t to, int32_t i, double *w) {
+static void infer__spot_weights(int places, int32_t n, int32_t to, int32_t i, double *w) {
     const int corners = places == INFER__PLACES_CORNERS;
     const double step = corners && to > 1 && n > 1 ? (double)(n - 1) / (to - 1) : (double)n / to;
     const double x = corners ? i * step : (i + 0.5) * step - 0.5, reach = INFER__MAX(step, 1.0);
@@ -162,9 +162,9 @@ static infer_result infer__picture_places(infer_model *m, const infer__picture *
         w = (double *)infer__alloc(
             &m->mem, ((uint64_t)p->nx * (uint64_t)s->wide + (uint64_t)p->ny * (uint64_t)s->high) * sizeof *w);
         if (!w) return infer__error(err, INFER_ERR_MEMORY, "no memory for positions of %d patches", (int)p->patches);
-        for (i = 0; i < p->nx; i++) infer__resize_weights(s->row->places, s->wide, p->nx, i, w + (int64_t)i * s->wide);
+        for (i = 0; i < p->nx; i++) infer__spot_weights(s->row->places, s->wide, p->nx, i, w + (int64_t)i * s->wide);
         for (i = 0; i < p->ny; i++)
-            infer__resize_weights(s->row->places, s->high, p->ny, i,
+            infer__spot_weights(s->row->places, s->high, p->ny, i,
                                   w + (int64_t)p->nx * s->wide + (int64_t)i * s->high);
     }
     memset(to, 0, (size_t)p->rows * width * sizeof *to);

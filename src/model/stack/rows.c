@@ -259,7 +259,8 @@ static void infer__fix_internvl(infer__hparams *hp) {
 static void infer__fix_gemma4v(infer__hparams *hp) { hp->attn_scale = 1; }
 
 static void infer__stack_turn(infer__keys *k, infer__layer *l) {
-    infer__stack *s = &k->m->stack;
+    const infer__stack *s = &k->m->stack;
+    infer__hparams *hp = &k->m->hp;
     const uint8_t turn = s->row->turn;
     int32_t i;
     l->listed = s->every > 0 && (l->index + 1) % s->every != 0;
@@ -269,12 +270,17 @@ static void infer__stack_turn(infer__keys *k, infer__layer *l) {
         l->n_rot = 2 * l->rope_first;
     }
     l->rope_blocks = turn & INFER__TURN_BLOCKS ? 2 : 1;
-    l->rope_axes = s->axes;
     if (l->n_rot % 4) {
         infer__key_misfit(k, "attention.head_count", "heads are not multiples of 4 values");
         return;
     }
-    for (i = 0; i < l->n_rot / 2; i++) s->axes[i] = (i >= l->n_rot / 4) == !(turn & INFER__TURN_XY);
+    if (!hp->axes) hp->axes = (uint8_t *)infer__arena_alloc(&k->m->arena, INFER__MAX_HEAD_DIM / 2);
+    if (!hp->axes) {
+        k->failed = 1;
+        infer__error(k->err, INFER_ERR_MEMORY, "no memory for rotations");
+        return;
+    }
+    for (i = 0; i < l->n_rot / 2; i++) hp->axes[i] = (i >= l->n_rot / 4) == !(turn & INFER__TURN_XY);
 }
 
 static void infer__stack_part(const infer_model *m, infer__layer *l, const infer__sublayer_kind *kind) {

@@ -121,7 +121,6 @@ typedef struct infer__stack {
     const float *table, *vectors[3]; /* embeddings of positions; of the class token; vectors of the head's last steps */
     int32_t wide, high;              /* of the table: that of a grid, or how many rows; 0 = there is none */
     const float *query;              /* of a resampler: queries x n_out */
-    uint8_t axes[INFER__MAX_HEAD_DIM / 2]; /* of pairs */
     infer__tensor_slot slots[INFER__W_STACK_END - INFER__W_STACK_IN_M0]; /* of layers; name NULL: not used */
 } infer__stack;
 
