@@ -40,6 +40,17 @@ static const char *const STACK_CASES[][2] = {
     { "minicpmv", "gradient-56x56 noise-37x91 text-200x120" },
 };
 
+/* And of sound. */
+static const char *const STACK_SOUNDS[][2] = {
+    { "glma", "sweep-40000" },
+    { "mixed", "noise-9000" },
+    { "musicflamingo", "noise-20011" },
+    { "qwen2a", "tones-56123" },
+    { "qwen3a", "sweep-40000 tones-1700" },
+    { "ultravox", "sweep-40000" },
+    { "voxtral", "noise-20011" },
+};
+
 static float *stack_tensor(const char *name, const char *end, char **data, int32_t *n, int32_t *width) {
     char path[200];
     size_t size = 0;
@@ -64,7 +75,7 @@ static infer_result stack_open(infer_model **m, const char *file, int32_t kind, 
 /* A recorded entry: pixels, one or two frames of them, and embeddings. */
 typedef struct stack_entry { char *data[3]; const float *in, *second, *want; int32_t width, height, tokens, cols; } stack_entry;
 
-static int stack_entry_open(const char *name, int number, stack_entry *x) {
+static int stack_entry_open(const char *name, int number, int sound, stack_entry *x) {
     char end[40];
     int32_t n, wide;
     memset(x, 0, sizeof *x);
@@ -80,7 +91,7 @@ static int stack_entry_open(const char *name, int number, stack_entry *x) {
     }
     if (x->in) {
         x->height = n;
-        x->width = wide / 3;
+        x->width = sound ? wide : wide / 3;
     }
     return x->want != NULL && x->in != NULL;
 }
@@ -117,7 +128,7 @@ static float *stack_run(infer_model *m, const stack_entry *x, int32_t threads) {
     return NULL;
 }
 
-static infer_model *stack_model(const char *file, int32_t level) {
+static infer_model *stack_model(const char *file, int32_t kind, int32_t level) {
     infer_model_params p;
     infer_model *m = NULL;
     infer_error e;
@@ -126,7 +137,7 @@ static infer_model *stack_model(const char *file, int32_t level) {
     p.exact = level != INFER_CPU_BEST;
     p.allocator.alloc = check_alloc;
     p.allocator.free = check_free;
-    if (stack_open(&m, file, INFER__STACK_VISION, &p, &e)) check_note(__FILE__, __LINE__, e.message);
+    if (stack_open(&m, file, kind, &p, &e)) check_note(__FILE__, __LINE__, e.message);
     return m;
 }
 
@@ -146,7 +157,7 @@ static void stack_case_run(infer_model *const *m, const char *name) {
     stack_entry x;
     int i, level;
     check_detail = name;
-    for (i = 0; stack_entry_open(name, i, &x); i++, stack_entry_close(&x))
+    for (i = 0; stack_entry_open(name, i, m[0]->stack.kind == INFER__STACK_AUDIO, &x); i++, stack_entry_close(&x))
         for (level = 0; level < (i ? 1 : 2); level++) {
             float *one = stack_run(m[level], &x, 1), *three = i ? NULL : stack_run(m[level], &x, 3);
             if (one) stack_compare(m[level], name, i, one, &x);
@@ -171,17 +182,17 @@ static void stack_shift(infer_model *m) {
     free(last);
 }
 
-static void test_stack_recorded(void) {
+static void stack_cases(const char *const (*cases)[2], size_t count, int32_t kind) {
     size_t i;
     if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
-    for (i = 0; i < sizeof STACK_CASES / sizeof *STACK_CASES; i++) {
+    for (i = 0; i < count; i++) {
         infer_model *m[2];
-        const char *at = STACK_CASES[i][1];
+        const char *at = cases[i][1];
         char name[200];
-        if (getenv("STACK_ONLY") && !strstr(STACK_CASES[i][0], getenv("STACK_ONLY"))) continue;
-        check_detail = STACK_CASES[i][0];
-        m[0] = stack_model(STACK_CASES[i][0], INFER_CPU_BEST);
-        m[1] = stack_model(STACK_CASES[i][0], INFER_CPU_SCALAR);
+        if (getenv("STACK_ONLY") && !strstr(cases[i][0], getenv("STACK_ONLY"))) continue;
+        check_detail = cases[i][0];
+        m[0] = stack_model(cases[i][0], kind, INFER_CPU_BEST);
+        m[1] = stack_model(cases[i][0], kind, INFER_CPU_SCALAR);
         if (m[0] && m[1]) {
             stack_shift(m[0]);
             stack_shift(m[1]);
@@ -189,7 +200,7 @@ static void test_stack_recorded(void) {
         for (; *at && m[0] && m[1]; at += strcspn(at, " "), at += *at == ' ') {
             const int bad = check_bad;
             check_bad = 0;
-            snprintf(name, sizeof name, "%s_%.*s", STACK_CASES[i][0], (int)strcspn(at, " "), at);
+            snprintf(name, sizeof name, "%s_%.*s", cases[i][0], (int)strcspn(at, " "), at);
             stack_case_run(m, name);
             check_bad += bad;
         }
@@ -197,4 +208,15 @@ static void test_stack_recorded(void) {
     }
 }
 
-static void suite_stack(void) { RUN(test_stack_recorded); }
+static void test_stack_recorded(void) {
+    stack_cases(STACK_CASES, sizeof STACK_CASES / sizeof *STACK_CASES, INFER__STACK_VISION);
+}
+
+static void test_stack_sounds(void) {
+    stack_cases(STACK_SOUNDS, sizeof STACK_SOUNDS / sizeof *STACK_SOUNDS, INFER__STACK_AUDIO);
+}
+
+static void suite_stack(void) {
+    RUN(test_stack_recorded);
+    RUN(test_stack_sounds);
+}

@@ -197,7 +197,8 @@ static infer_result infer__chunks_flow(const infer_model *m, const infer__weight
     int i;
     f->cols = 1;
     for (i = 0; i < 3 && !r; i++) {
-        f->widest = INFER__MAX(f->widest, f->cols *= 9);
+        f->cols *= 9;
+        f->widest = INFER__MAX(f->widest, f->cols);
         r = infer__flow_matrix(w + i, v + i, 0, &f->cols, err);
     }
     f->cols *= m->stack.merged;

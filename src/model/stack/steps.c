@@ -126,7 +126,8 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
             f->times = more = 2;
             break;
         case INFER__STEP_CONV:
-            f->widest = INFER__MAX(f->widest, f->cols *= 3);
+            f->cols *= 3;
+            f->widest = INFER__MAX(f->widest, f->cols);
             r = infer__flow_matrix(w, v, 0, &f->cols, err);
             f->times /= s.s->of;
             break;
