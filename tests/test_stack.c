@@ -440,7 +440,7 @@ static void test_stack_oom(void) {
         snprintf(name, sizeof name, "%.*s_%s", model, names[f], names[f] + model + 1);
         snprintf(file, sizeof file, "%.*s", model, names[f]);
         check_detail = name;
-        CHECK(stack_entry_open(name, 0, &x));
+        CHECK(stack_entry_open(name, 0, 0, &x));
         if (check_bad) return;
         out = (float *)malloc((size_t)x.tokens * (size_t)x.cols * sizeof *out);
         for (at = 1; !over && at < 3000; at++) {
@@ -489,8 +489,8 @@ static void test_stack_trace(void) {
     stack_entry x;
     float *out;
     if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
-    m = stack_model("gemma3", INFER_CPU_BEST);
-    CHECK(stack_entry_open("gemma3_gradient-64x48", 0, &x));
+    m = stack_model("gemma3", INFER__STACK_VISION, INFER_CPU_BEST);
+    CHECK(stack_entry_open("gemma3_gradient-64x48", 0, 0, &x));
     memset(&sp, 0, sizeof sp);
     memset(&p, 0, sizeof p);
     sp.trace = stack_trace;

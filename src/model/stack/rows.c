@@ -219,9 +219,14 @@ static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_e
 
 /* Layers that the file has tensors of steps beside for. */
 static int infer__stack_deep(const infer_model *m, int32_t layer) {
+    static const char *const parts[] = { "norm", "fc1", "fc2" };
     char name[64];
-    infer__format(name, sizeof name, "v.deepstack.%d.fc1.weight", (int)layer);
-    return infer__gguf_tensor_find(&m->gguf, name) != NULL;
+    int i, n = 0;
+    for (i = 0; i < 3; i++) {
+        infer__format(name, sizeof name, "v.deepstack.%d.%s.weight", (int)layer, parts[i]);
+        n += infer__gguf_tensor_find(&m->gguf, name) != NULL;
+    }
+    return n > 0;
 }
 
 static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
