@@ -183,24 +183,22 @@ static void infer__cut_lfm2(const infer__media_settings *s, int32_t w, int32_t h
     const double bh = INFER__MAX(rint((double)(float)h / cell) * cell, (double)s->patch);
     const float shape = (float)w / (float)h, area = (float)((int64_t)w * h);
     float best = infer__bits_f32(0x7f7fffffu);
-    int64_t width, height, n, longer, columns;
+    int64_t width, height, n, columns;
     infer__size_near(s, infer__token_side(s), 0, w, h, &width, &height);
     infer__cut_canvas(out, -1, width, height, INFER__RESIZE_BILINEAR, 1);
     if (!(bw * bh > (double)s->max_pixels * 2)) {
         infer__cut_one(out);
         return;
     }
-    for (n = 2; n <= 10; n++) /* by area, then by the longer side */
-        for (longer = 1; longer <= n; longer++)
-            for (columns = 1; columns <= n; columns++) {
-                const int64_t rows = n / columns;
-                const float error = fabsf(shape - (float)columns / (float)rows);
-                if (columns * rows != n || INFER__MAX(columns, rows) != longer || error > best) continue;
-                if (error == best && !(area > 0.5f * (float)(INFER__LFM2_TILE * INFER__LFM2_TILE * n))) continue;
-                best = error;
-                out->columns = columns;
-                out->rows = rows;
-            }
+    for (n = 2; n <= 10; n++)
+        for (columns = 1; columns <= n; columns++) {
+            const float error = fabsf(shape - (float)columns / (float)(n / columns));
+            if (n % columns || error > best) continue;
+            if (error == best && !(area > 0.5f * (float)(INFER__LFM2_TILE * INFER__LFM2_TILE * n))) continue;
+            best = error;
+            out->columns = columns;
+            out->rows = n / columns;
+        }
     out->tiles = out->n;
     infer__cut_canvas(out, -1, out->columns * INFER__LFM2_TILE, out->rows * INFER__LFM2_TILE, INFER__RESIZE_BILINEAR,
                       0);
