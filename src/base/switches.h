@@ -154,6 +154,11 @@
 #else
 #  define INFER__HAS_EXPERTS 1
 #endif
+#if defined(INFER_NO_MEDIA)
+#  define INFER__HAS_MEDIA 0
+#else
+#  define INFER__HAS_MEDIA 1
+#endif
 #if defined(INFER_NO_QUEUE)
 #  define INFER__HAS_QUEUE 0
 #else

@@ -1,8 +1,8 @@
 /* jpeg.c: JPEG pictures: baseline, extended and progressive ones of 8 bits with Huffman codes (ITU-T T.81).
  *
  * Owns:  segments, the order of scans, memory; jpeg.h says what the other parts own.
- * Rules: a picture is complete or an error. Of sequential pictures all components have to be there; progressive ones end
- *        with their EOI, since anything before it may be missing a scan.
+ * Rules: a picture is complete or an error. Of sequential pictures all components have to be there; progressive ones
+ *        end with their EOI, since anything before it may be missing a scan.
  */
 #include "jpeg.h"
 
@@ -113,7 +113,7 @@ static infer_result infer__jpeg_scan_begin(infer__jpeg *z, const uint8_t *p, siz
             (z->first && z->n_scan > 1) || (z->high && z->high != z->low + 1))
             return infer__jpeg_bad(z, bad);
     } else {
-        z->low = 0; /* and the others are not used: some writers leave something there */
+        z->first = z->high = z->low = 0; /* some writers leave something there */
     }
     for (i = 0; i < z->n_scan; i++) {
         infer__jpeg_component *c = z->c;
@@ -126,7 +126,7 @@ static infer_result infer__jpeg_scan_begin(infer__jpeg *z, const uint8_t *p, siz
         c->dc = p[2 + 2 * i] >> 4;
         c->ac = p[2 + 2 * i] & 15;
         if (c->dc > 3 || c->ac > 3) return infer__jpeg_bad(z, bad);
-        if ((z->first == 0 || !z->progressive) && !z->high && !z->codes[0][c->dc].set)
+        if (z->first == 0 && !z->high && !z->codes[0][c->dc].set)
             return infer__jpeg_bad(z, "a scan's codes are missing");
         if ((z->first || !z->progressive) && !z->codes[1][c->ac].set)
             return infer__jpeg_bad(z, "a scan's codes are missing");
@@ -168,16 +168,29 @@ static int infer__jpeg_complete(const infer__jpeg *z) {
 
 /* Segment after segment, until the picture is complete. */
 static infer_result infer__jpeg_segments(infer__jpeg *z) {
-    static const char *const frames[16] = { NULL, NULL, NULL, "lossless coding is",     NULL, "hierarchical coding is",
-                                            "hierarchical coding is", "hierarchical coding is", NULL, "arithmetic coding is",
-                                            "arithmetic coding is", "arithmetic coding is", NULL, "arithmetic coding is",
-                                            "arithmetic coding is", "arithmetic coding is" };
+    static const char *const frames[16] = {NULL,
+                                           NULL,
+                                           NULL,
+                                           "lossless coding is",
+                                           NULL,
+                                           "hierarchical coding is",
+                                           "hierarchical coding is",
+                                           "hierarchical coding is",
+                                           NULL,
+                                           "arithmetic coding is",
+                                           "arithmetic coding is",
+                                           "arithmetic coding is",
+                                           NULL,
+                                           "arithmetic coding is",
+                                           "arithmetic coding is",
+                                           "arithmetic coding is"};
     infer_result r = INFER_OK;
     while (r == INFER_OK && (z->progressive || !infer__jpeg_complete(z))) {
         const uint8_t *p;
         int marker;
         size_t n;
-        while (z->at < z->n && z->p[z->at] != 0xff) z->at++; /* as other decoders do, what is between segments is skipped */
+        while (z->at < z->n && z->p[z->at] != 0xff)
+            z->at++; /* as other decoders do, what is between segments is skipped */
         while (z->at < z->n && z->p[z->at] == 0xff) z->at++;
         if (z->at == z->n) return infer__jpeg_bad(z, "the file ends early");
         marker = z->p[z->at++];
@@ -196,7 +209,8 @@ static infer_result infer__jpeg_segments(infer__jpeg *z) {
             r = infer__jpeg_scan_begin(z, p, n);
             continue;
         }
-        if (marker >= 0xc0 && marker <= 0xcf && frames[marker & 15]) return infer__media_lacks(z->m, frames[marker & 15]);
+        if (marker >= 0xc0 && marker <= 0xcf && frames[marker & 15])
+            return infer__media_lacks(z->m, frames[marker & 15]);
         if (marker == 0xc4) r = infer__jpeg_codes(z, p, n);
         else if (marker == 0xdb) r = infer__jpeg_quant(z, p, n);
         else if (marker == 0xdd && n == 2) z->restart = (uint32_t)p[0] << 8 | p[1];

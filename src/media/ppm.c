@@ -31,7 +31,7 @@ static infer_result infer__ppm_decode(infer__media *m, const uint8_t *p, size_t 
     int channels = p[1] == '6' ? 3 : 1;
     uint8_t *to;
     infer_result r;
-    if (most < 0) return infer__media_bad(m, at, "the header is damaged");
+    if (width < 0 || height < 0 || most < 0) return infer__media_bad(m, at, "the header is damaged");
     if (most < 1 || most > 65535) return infer__media_bad(m, at, "the maximum is not 1 to 65535");
     if ((r = infer__media_size(m, (uint64_t)width, (uint64_t)height)) != INFER_OK) return r;
     bytes = most > 255 ? 2 : 1;

@@ -264,7 +264,7 @@ static uint8_t *infer__canvas_make(infer__mem *mem, const infer__canvas *c, uint
 }
 
 /* Canvases of one picture, and the entries that are cut out of them. */
-static infer_result infer__picture_fill(infer__media_list *list, const infer__media_settings *s, int32_t picture,
+static infer_result infer__pixels_fill(infer__media_list *list, const infer__media_settings *s, int32_t picture,
                                         const infer_image *image, float (*value)[256], infer_error *err) {
     infer__mem *mem = list->arena.mem;
     const infer__cut *cut = &list->cut;
@@ -312,7 +312,7 @@ static infer_result infer__media_fill(infer__media_list *list, const infer__medi
             value[i][j] = (v - s->mean[i]) / s->std[i];
         }
     r = infer__media_list_values(list, 3, err);
-    for (i = 0; r == INFER_OK && i < n; i++) r = infer__picture_fill(list, s, i, &images[i], value, err);
+    for (i = 0; r == INFER_OK && i < n; i++) r = infer__pixels_fill(list, s, i, &images[i], value, err);
     if (r != INFER_OK) infer__media_list_empty(list);
     return r;
 }
