@@ -451,6 +451,7 @@ static void test_prepare_keys(void) {
         {"gemma3na", "general.x", "", INFER_ERR_UNSUPPORTED, "\"gemma3na\" is not supported"},
         {"", "general.x", "", INFER_ERR_UNSUPPORTED, "projector type \"\""}};
     static const char *const sound[] = {"clip.has_vision_encoder=0", NULL};
+    static const char *const alone[] = {"clip.has_audio_encoder=0", NULL};
     static const char *const neither[] = {"clip.has_vision_encoder=0", "clip.has_audio_encoder=", NULL};
     char other[120];
     const char *list[2] = {other, NULL};
@@ -461,7 +462,9 @@ static void test_prepare_keys(void) {
         snprintf(other, sizeof other, "%s=%s", cases[i].key, cases[i].value);
         check_detail = other;
         mp_make(&m, cases[i].type, list, NULL);
-        CHECK(m.r == cases[i].r && !m.file.image.row && !m.file.sound.row);
+        CHECK(!m.file.image.row || !m.file.sound.row);
+        if (m.r == INFER_OK) m.err = m.file.image.row ? m.file.sound.why : m.file.image.why;
+        CHECK(m.err.code == cases[i].r);
         CHECK_HAS(m.err.message, cases[i].says);
         mp_unmake(&m);
     }
@@ -476,6 +479,11 @@ static void test_prepare_keys(void) {
     mp_make(&m, "gemma3", sound, NULL);
     CHECK(m.r == INFER_OK && !m.file.image.row && m.file.sound.row);
     mp_unmake(&m);
+    CHECK(m.file.image.why.code == INFER_OK);
+    mp_make(&m, "ldp", alone, NULL); /* the only encoder is refused */
+    CHECK(m.r == INFER_ERR_UNSUPPORTED && !m.file.image.row);
+    CHECK_HAS(m.err.message, "\"ldp\" is not supported for pictures");
+    mp_unmake(&m);
     mp_make(&m, "gemma3", neither, NULL);
     CHECK(m.r == INFER_ERR_FORMAT);
     CHECK_HAS(m.err.message, "neither clip.has_vision_encoder nor");
@@ -488,8 +496,8 @@ static void test_prepare_keys(void) {
     options.min_tokens = 20;
     options.max_tokens = 10;
     mp_make(&m, "qwen2vl_merger", NULL, &options);
-    CHECK(m.r == INFER_ERR_ARGUMENT);
-    CHECK_HAS(m.err.message, "min_image_tokens 20, max_image_tokens 10");
+    CHECK(m.r == INFER_OK && m.file.image.why.code == INFER_ERR_ARGUMENT);
+    CHECK_HAS(m.file.image.why.message, "min_image_tokens 20, max_image_tokens 10");
     mp_unmake(&m);
     mp_make(&m, "gemma4v", NULL, NULL);
     CHECK(m.r == INFER_OK && m.file.image.non_causal && strcmp(m.file.image.before, "<|image>") == 0);

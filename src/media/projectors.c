@@ -508,23 +508,31 @@ static infer_result infer__media_read_kind(const infer__gguf *g, int kind, const
     return image ? infer__media_image_keys(g, o, s, err) : infer__media_sound_keys(g, s, err);
 }
 
+static void infer__media_read_one(const infer__gguf *g, int kind, const infer__media_options *o,
+                                  infer__media_settings *s) {
+    infer_error why;
+    if (infer__media_read_kind(g, kind, o, s, &why) == INFER_OK) return;
+    memset(s, 0, sizeof *s);
+    s->why = why;
+}
+
 static infer_result infer__media_settings_read(const infer__gguf *g, const infer__media_options *options,
                                                infer__media_file *out, infer_error *err) {
     static const infer__media_options none = {0, 0, 0, NULL};
     const infer__media_options *o = options ? options : &none;
     infer__str arch = {"", 0};
+    const infer_error *why;
     int32_t r = infer__gguf_str(g, "general.architecture", &arch, err);
-    infer_result result;
     memset(out, 0, sizeof *out);
     if (r < 0) return (infer_result)r;
     if (arch.n != 4 || memcmp(arch.s, "clip", 4) != 0)
         return infer__error(err, INFER_ERR_FORMAT, "no projector file: general.architecture is \"%.*s\", not \"clip\"",
                             (int)INFER__MIN(arch.n, 80), arch.s);
-    result = infer__media_read_kind(g, INFER__MEDIA_IMAGE, o, &out->image, err);
-    if (result == INFER_OK) result = infer__media_read_kind(g, INFER__MEDIA_SOUND, o, &out->sound, err);
-    if (result == INFER_OK && !out->image.row && !out->sound.row)
-        result = infer__error(err, INFER_ERR_FORMAT, "the projector file has neither clip.has_vision_encoder nor "
-                              "clip.has_audio_encoder");
-    if (result != INFER_OK) memset(out, 0, sizeof *out);
-    return result;
+    infer__media_read_one(g, INFER__MEDIA_IMAGE, o, &out->image);
+    infer__media_read_one(g, INFER__MEDIA_SOUND, o, &out->sound);
+    if (out->image.row || out->sound.row) return INFER_OK;
+    why = out->image.why.code ? &out->image.why : &out->sound.why;
+    if (why->code) return infer__error(err, why->code, "%s", why->message);
+    return infer__error(err, INFER_ERR_FORMAT,
+                        "the projector file has neither clip.has_vision_encoder nor clip.has_audio_encoder");
 }
