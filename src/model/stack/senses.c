@@ -305,7 +305,9 @@ static infer_result infer__media_encode(infer_media **out, infer_model *m, const
     r = infer__media_settings_read(&m->senses->stacks[stack]->gguf, &options, &file, err);
     if (r) return r;
     e.settings = sound ? &file.sound : &file.image;
-    if (!e.settings->row) return infer__error(err, INFER_ERR_UNSUPPORTED, "the projector has no encoder of %s", WHAT[stack]);
+    if (e.settings->why.code) return infer__error(err, e.settings->why.code, "%s", e.settings->why.message);
+    if (!e.settings->row)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "the projector has no encoder of %s", WHAT[stack]);
     return infer__encode_kept(&e, out, err);
 }
 
