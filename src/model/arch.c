@@ -888,8 +888,8 @@ static const infer__arch INFER__ARCHS[] = {
       .flags = INFER__Q_GATED | INFER__POST_ATTN_IS_FFN | INFER__NEXTN,
       .ignore = "ssm_in.weight", /* attn_qkv and attn_gate in one, in old files */
       .layers = "attention, experts, gated delta net", .reference = "archs/qwen3next-moe, hf/qwen3_next")
-    INFER__ARCH(qwen3tts, .name = "qwen3tts", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU, .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_MIXED,
-      .ignore = "cls.output.weight", .reference = "archs/qwen3tts-dense")
+    INFER__ARCH(qwen3tts, .name = "qwen3tts", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
+      .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_MIXED, .ignore = "cls.output.weight", .reference = "archs/qwen3tts-dense")
     INFER__ARCH(qwen3vl, .name = "qwen3vl", .norm = INFER__RMS, .rope = INFER__HALVES, .act = INFER__ACT_SILU,
       .flags = INFER__ROPE_SECTIONS | INFER__SECTIONS_MIXED,
       .label_softmax = 1, .keys = infer__deepstack_keys, .ignore = "cls.output.weight",

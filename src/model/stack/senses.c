@@ -286,7 +286,8 @@ static infer_result infer__media_encode(infer_media **out, infer_model *m, const
     e.sound = sound;
     e.p = params ? params : &none;
     if (infer__reserved_check(e.p->reserved, "encode_params", err)) return INFER_ERR_ARGUMENT;
-    if (!m->senses) return infer__error(err, INFER_ERR_UNSUPPORTED, "the model has no projector, which %s need", WHAT[stack]);
+    if (!m->senses)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "the model has no projector, which %s need", WHAT[stack]);
     if (!m->senses->stacks[stack])
         return infer__error(err, INFER_ERR_UNSUPPORTED, m->senses->why[stack].message[0] ? "%s: %s"
                                                         : "the projector has no encoder of %s%s",

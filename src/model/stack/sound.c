@@ -52,7 +52,8 @@ static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int
                             (int)frames, (int)unit);
     p->nx = frames;
     p->ny = bins;
-    p->patches = p->rows = p->tokens = infer__chunked(m) ? frames / INFER__CHUNK_FRAMES * INFER__CHUNK_ROWS : frames / 2;
+    p->patches = p->rows = p->tokens =
+        infer__chunked(m) ? frames / INFER__CHUNK_FRAMES * INFER__CHUNK_ROWS : frames / 2;
     if (s->wide < (infer__chunked(m) ? INFER__CHUNK_ROWS : p->rows))
         return infer__error(err, INFER_ERR_ARGUMENT, "a sound of %d frames: the model has learned %d positions",
                             (int)frames, (int)s->wide);
@@ -122,8 +123,9 @@ static infer_result infer__sound_fill(infer_model *m, infer__picture *p, const f
     int ok;
     if (infer__chunked(m)) {
         infer__chunk_scratch(m, p, at);
-        ok = infer__picture_buf(m, &p->pixels[0],
-                                (int64_t)p->nx / INFER__CHUNK_FRAMES * infer__half(p->ny) * infer__half(INFER__CHUNK_FRAMES), 9) &&
+        ok = infer__picture_buf(
+                 m, &p->pixels[0],
+                 (int64_t)p->nx / INFER__CHUNK_FRAMES * infer__half(p->ny) * infer__half(INFER__CHUNK_FRAMES), 9) &&
              infer__picture_buf(m, &p->grid, at[0] + at[1] + at[2] + at[3], 1);
         if (ok) memset(p->grid.host, 0, (size_t)(at[0] + at[1]) * sizeof(float));
     } else ok = infer__picture_buf(m, &p->pixels[0], p->nx + 2, p->ny);
@@ -235,7 +237,8 @@ static void infer__chunk_read(infer_context *c, const infer__chunk_grid *g, int3
 static void infer__step_chunks(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b) {
     infer_context *c = w->c;
     const infer__picture *p = c->picture;
-    const int32_t all = c->model->stack.merged * m[2].rows, high = infer__half(p->ny), wide = infer__half(INFER__CHUNK_FRAMES);
+    const int32_t all = c->model->stack.merged * m[2].rows, high = infer__half(p->ny),
+                  wide = infer__half(INFER__CHUNK_FRAMES);
     infer__tensor t = infer__walk_room(w, 1, p->rows, all), x, y, line, to;
     infer__buf *scratch = (infer__buf *)(uintptr_t)&p->grid;
     infer__chunk_grid g[3];
@@ -253,7 +256,8 @@ static void infer__step_chunks(infer__walk *w, const infer__step *s, const infer
             for (first = 0; first < g[i].high && infer__ok(&c->ctx); first += lines) {
                 lines = INFER__MIN(infer__chunk_piece(p) / g[i].wide, g[i].high - first);
                 if (i == 0)
-                    x = infer__view((infer__buf *)(uintptr_t)&p->pixels[0], 9 * ((uint64_t)chunk * (uint64_t)high + (uint64_t)first) * (uint64_t)wide,
+                    x = infer__view((infer__buf *)(uintptr_t)&p->pixels[0],
+                                    9 * ((uint64_t)chunk * (uint64_t)high + (uint64_t)first) * (uint64_t)wide,
                                     lines * wide, 9);
                 else {
                     x = infer__view(scratch, (uint64_t)(at[0] + at[1]), lines * g[i].wide, 9 * g[i - 1].cols);

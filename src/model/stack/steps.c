@@ -96,7 +96,8 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
         cols = f->cols;
         if ((s.s->kind == INFER__STEP_MATRIX && !w->type) || (s.s->kind == INFER__STEP_NORM && !v->type)) {
             const infer__weight *bias = s.s->kind == INFER__STEP_NORM ? v + 1 : v;
-            if (bias->type) r = infer__error(err, INFER_ERR_FORMAT, "tensor %s: what it belongs to is missing", bias->name);
+            if (bias->type)
+                r = infer__error(err, INFER_ERR_FORMAT, "tensor %s: what it belongs to is missing", bias->name);
         }
         if (s.s->kind == INFER__STEP_STD && !v->type != !v[1].type)
             r = infer__error(err, INFER_ERR_FORMAT, "tensors %s and %s: one of them is missing", s.s->name, s.s->other);
