@@ -170,8 +170,9 @@ def test_pictures_chat():
     check(infer(*chat, *projector, '--session', copy, '-p', 'And now?').out == then, 'resumed without its state')
     check('projector' in infer(*chat, '--session', copy, '-p', 'And?', status=1).err, 'resumed without a projector')
     for part, want in (({'type': 'image', 'path': 'no/such.png'}, 'no/such.png'), ({'type': 'image_url', 'image_url': {'url': 'http://x'}}, 'names no file')):
-        bad = write('bad.jsonl', json.dumps({'role': 'user', 'content': [part]}) + '\n' + json.dumps({'role': 'assistant', 'content': 'x'}) + '\n')
-        check(want in infer(*chat, *projector, '--session', bad, '-p', 'And?', status=1).err, want)
+        bad = write('bad.jsonl', '{"role":"user","content":[%s]}\n{"role":"assistant","content":"x"}\n' % json.dumps(part))
+        err = infer(*chat, *projector, '--session', bad, '-p', 'And?', status=1).err
+        check(want in err, '%s: %r' % (want, err))
 
 
 def all_tests():
