@@ -175,6 +175,14 @@ def test_pictures_chat():
         check(want in err, '%s: %r' % (want, err))
 
 
+def test_pictures_info():
+    """What a projector is."""
+    out = infer('info', of('models', 'gemma3.gguf')).out.decode()
+    check('encodes  pictures: gemma3, 2 layers, 48 wide, 64 values of the text model' in out and '--projector' in out and 'computes' not in out, out[:400])
+    out = infer('info', of('models', 'mixed.gguf')).out.decode()
+    check('encodes  pictures: gemma3' in out and 'encodes  sound: musicflamingo' in out, out[:400])
+
+
 def all_tests():
     return cli.tests_in(globals())
 
