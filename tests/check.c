@@ -135,6 +135,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #      include "test_gpu_metal.c"
 #    endif
 #    include "test_gpu_places.c"
+#    include "test_gpu_stack.c"
 #    include "test_gpu_upload.c"
 #    include "test_gpu_verdict.c"
 #  endif
@@ -240,6 +241,7 @@ int main(int argc, char **argv) {
     suite_gpu_metal();
 #    endif
     suite_gpu_places();
+    suite_gpu_stack();
     suite_gpu_upload();
     suite_gpu_verdict();
 #  endif
