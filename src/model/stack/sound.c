@@ -48,8 +48,8 @@ static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int
         return infer__error(err, INFER_ERR_ARGUMENT, "a spectrogram of %d bins: the model reads %d", (int)bins,
                             (int)s->bins);
     if (frames < 1 || frames % unit || frames >= 1 << 20)
-        return infer__error(err, INFER_ERR_ARGUMENT, "a sound of %d frames: the model reads multiples of %d below 2^20",
-                            (int)frames, (int)unit);
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "a sound of %d frames: the model reads multiples of %d below 2^20", (int)frames, (int)unit);
     p->nx = frames;
     p->ny = bins;
     p->patches = p->rows = p->tokens = infer__chunked(m) ? frames / INFER__CHUNK_FRAMES * INFER__CHUNK_ROWS : frames / 2;

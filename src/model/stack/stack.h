@@ -79,7 +79,11 @@ enum {
     INFER__TURN_THIRDS = 16  /* of a head's thirds the last two, of even width, are rotated */
 };
 enum { INFER__CLASS_NONE, INFER__CLASS_FIRST, INFER__CLASS_LAST }; /* where positions have the class token */
-enum { INFER__BIAS_NORMS = 1, INFER__BIAS_ATTENTION = 2, INFER__BIAS_FFN = 4, INFER__BIAS_KEYS = 8, INFER__BIASES = 15 };
+enum { /* infer__stack_row.biases */
+    INFER__BIAS_NORMS = 1, INFER__BIAS_ATTENTION = 2, INFER__BIAS_FFN = 4, INFER__BIAS_KEYS = 8, INFER__BIASES = 15,
+    INFER__NEEDS_GATE = 16, INFER__NEEDS_GATE_BIAS = 32, INFER__NEEDS_NORMS = 64, /* of heads and results */
+    INFER__NEEDS_TIMES = 128
+};
 /* infer__stack_row.flags */
 enum {
     INFER__STACK_SKIPS = 1,    /* the last layer is not run; or feature_layer names those whose results are read */
@@ -89,7 +93,8 @@ enum {
     INFER__STACK_WIDE = 16,    /* patches are as large as what is merged: there is nothing to merge */
     INFER__STACK_ACT = 32,     /* the activation of FFNs is the row's, whatever keys say */
     INFER__STACK_RANGES = 64,  /* linear layers may have ranges: infer__weight.range */
-    INFER__STACK_RESAMPLES = 128
+    INFER__STACK_RESAMPLES = 128,
+    INFER__STACK_AFTER = 256   /* norms of layers come after attention and FFN */
 };
 
 /* A row: what a type of projector does that its file does not say. */
@@ -100,9 +105,9 @@ typedef struct infer__stack_row {
     const char *merge_key; /* which does; NULL = none */
     uint8_t places;   /* INFER__PLACES_* */
     uint8_t cls;      /* INFER__CLASS_* */
-    uint8_t biases;   /* INFER__BIAS_*: which must be there */
+    uint8_t biases;   /* INFER__BIAS_*, INFER__NEEDS_*: what layers must have */
     uint8_t turn;     /* INFER__TURN_*; 0 = heads are not rotated */
-    uint8_t flags;    /* INFER__STACK_* */
+    uint16_t flags;   /* INFER__STACK_* */
     float theta;      /* base of the rotation; 0 = 10000 */
     const infer__step *input, *beside, *head; /* beside: after layers that have its tensors; NULL = none */
 } infer__stack_row;

@@ -94,6 +94,13 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
     for (; s.s->kind && !r; infer__steps_next(&s)) {
         const infer__weight *w = &l->w[s.matrix], *v = &l->w[s.vector];
         cols = f->cols;
+        if ((s.s->kind == INFER__STEP_MATRIX && !w->type) || (s.s->kind == INFER__STEP_NORM && !v->type)) {
+            const infer__weight *bias = s.s->kind == INFER__STEP_NORM ? v + 1 : v;
+            if (bias->type) r = infer__error(err, INFER_ERR_FORMAT, "tensor %s: what it belongs to is missing", bias->name);
+        }
+        if (s.s->kind == INFER__STEP_STD && !v->type != !v[1].type)
+            r = infer__error(err, INFER_ERR_FORMAT, "tensors %s and %s: one of them is missing", s.s->name, s.s->other);
+        if (r) break;
         switch (s.s->kind) {
         case INFER__STEP_PATCHES: f->cols = 3 * (int64_t)m->stack.patch * m->stack.patch; break;
         case INFER__STEP_MATRIX:
