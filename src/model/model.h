@@ -622,6 +622,7 @@ struct infer_model {
     infer__atomic held, contexts; /* release.c: who reads the weights; contexts alive */
     infer__atomic users;       /* references: of the caller, what was made of it, calls that run */
     infer__atomic adapters;    /* adapters alone */
+    struct infer__senses *senses; /* its projector, NULL = none */
     int64_t process;           /* that opened it: devices cannot be used in a child of fork() */
 };
 
@@ -737,6 +738,7 @@ struct infer_context {
 };
 
 #include "session/session.h" /* sessions, and which calls may begin */
+#include "stack/senses.h"    /* pictures and sound */
 
 /* cache.c */
 /* Switch to a device: ctx gets its ops, device and queue. Returns 0 when no layer runs there. */
