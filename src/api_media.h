@@ -11,7 +11,8 @@ typedef struct infer_image {
     uint8_t *rgb;          /* height * width * 3: rows from the top, without gaps; red, green, blue of sRGB */
     void *owner;           /* the library's own: what infer_image_free frees */
 } infer_image;
-/* Samples of one channel, -1 .. 1. A host with decoders of its own fills it in and leaves owner NULL. */
+/* Samples of one channel, -1 .. 1; float files may exceed that. A host with decoders of its own fills it in and leaves
+ * owner NULL. */
 typedef struct infer_sound {
     float *samples;
     size_t n;
@@ -63,6 +64,36 @@ INFER_API void infer_sound_free(infer_sound *sound);
 /* Where a picture or sound is in a text. */
 #define INFER_MEDIA_MARKER "<__media__>"
 
+/* A model sees and hears by its projector, a file of its own (infer_model_params.projector). A picture or sound is
+ * encoded once and then used in any number of prompts and sessions of the model: in the prompt of infer_generate or
+ * infer_generation_begin and in requests (infer_generate_params.media), in conversations (infer_chat_params.media), or
+ * as tokens (infer_media_tokens, infer_session_media). */
+typedef struct infer_encode_params {
+    int32_t min_tokens,
+        max_tokens; /* of a picture, for projectors that take pictures of any size; 0 = as the file says */
+    int32_t threads;                /* 0 = as infer_context_params.threads */
+    infer_progress_fn progress;     /* called between the layers' passes; non-zero cancels */
+    void *progress_user;
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
+} infer_encode_params;
+/* Encode a picture, or n frames of a video that become one (where the projector merges frames; alike in size), or a
+ * sound (of any rate). Pixels are needed only during the call. *out: free it with infer_media_free. The same picture
+ * encoded before, and kept (infer_model_params.media_kept), is not encoded again. One call encodes at a time, others
+ * wait; any thread may call.
+ * Errors: UNSUPPORTED (no projector, or none of this kind), ARGUMENT (a picture without pixels), LIMIT (too large),
+ * MEMORY, CANCELLED. */
+INFER_API infer_result infer_media_encode(infer_media **out, infer_model *model, const infer_image *images, int32_t n,
+                                          const infer_encode_params *params, infer_error *err);
+INFER_API infer_result infer_media_encode_sound(infer_media **out, infer_model *model, const infer_sound *sound,
+                                                const infer_encode_params *params, infer_error *err);
+/* Positions that it takes in a prompt, with the tokens around it; of these, embeddings; 0 for NULL. */
+INFER_API int32_t infer_media_positions(const infer_media *media, int32_t *embeddings);
+/* The tokens of a text with a marker for each of n_media pictures and sounds: as infer_tokenize with these flags gives
+ * them (no BOS), and tokens below -1 for embeddings, whose values depend on the picture alone. *count is the full
+ * number; at most cap are written. Errors: ARGUMENT (markers and n_media differ; another model's media), MEMORY. */
+INFER_API infer_result infer_media_tokens(const infer_model *model, const char *text, size_t n, int32_t flags,
+                                          infer_media *const *media, int32_t n_media, infer_token *out, size_t cap,
+                                          size_t *count, infer_error *err);
 /* What tokens below -1 stand for in later evals of the session (infer_media_tokens gives such tokens): n pictures and
  * sounds of its model. media is the caller's and in use until the next call of this; NULL, 0 = nothing any more. What
  * the session has evaluated, it keeps: such positions can be computed again, and compared, forked and saved as others.

@@ -128,6 +128,7 @@ INFER__COLD_BEGIN
 #include "model/stack/sound.c"     /* a sound's rows: frames, convolutions */
 #include "model/stack/picture.c"   /* a picture's rows: order, pixels, positions, windows */
 #include "model/stack/encode.c"    /* opening a stack, encoding a picture */
+#include "model/stack/senses.c"    /* the projector of a text model, and what it has encoded */
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
 #include "model/session/results.c"         /* logits that stay on the device */
@@ -170,10 +171,11 @@ INFER__COLD_BEGIN
 #include "api/embed_api.c"         /* and the calls */
 #include "api/chat_api.c"          /* conversations and replies */
 #include "api/chat_full.c"         /* conversations that do not fit */
-#include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
-#include "api/queue_api.c"
-#include "api/best.c"              /* the best of several replies */
-#include "api/media_api.c"         /* pictures and sound */
+#include "api/many/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
+#include "api/many/queue_api.c"
+#include "api/many/best.c"              /* the best of several replies */
+#include "api/media/encode_api.c"      /* pictures and sounds in prompts */
+#include "api/media/media_api.c"       /* pictures and sound */
 
 INFER__COLD_END
 #include "base/epilogue.h"

@@ -44,6 +44,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_encode.c"
 #  include "test_unicode.c"
 #  include "test_json.c"
+#  include "test_media.c"
 #  include "test_jinja.c"
 #  include "test_budget.c"
 #  include "test_schema.c"
@@ -56,6 +57,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_chat_prompt.c"
 #  include "test_marks.c"
 #  include "test_sampler_stages.c"
+#  include "test_media_prepare.c"
 #  include "test_ops.c"
 #  include "test_ops_moe.c"
 #  include "test_int8.c"
@@ -86,6 +88,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_embed.c"
 #  include "test_embedding.c"
 #  include "test_stack.c"
+#  include "test_stack_sound.c"
 #  include "test_loading.c"
 #  include "test_queue.c"
 #  include "test_slices.c"
@@ -152,6 +155,7 @@ int main(int argc, char **argv) {
     suite_encode();
     suite_unicode();
     suite_json();
+    suite_media();
     suite_jinja();
     suite_budget();
     suite_schema();
@@ -164,6 +168,7 @@ int main(int argc, char **argv) {
     suite_chat_prompt();
     suite_marks();
     suite_sampler_stages();
+    suite_media_prepare();
     suite_ops();
     suite_ops_moe();
     suite_int8();
@@ -196,6 +201,7 @@ int main(int argc, char **argv) {
     suite_embed();
     suite_embedding();
     suite_stack();
+    suite_stack_sound();
     suite_loading();
     suite_index();
     suite_compress();

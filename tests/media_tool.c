@@ -9,7 +9,7 @@
  *     B N PATH            decode it N times                                ok MILLISECONDS (the fastest)
  */
 #include "text_parts.c"
-#include "../src/api/media_api.c"
+#include "../src/api/media/media_api.c"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -298,7 +298,7 @@ static const char *const MP_CASES[] = {
     "qwen3a_tones-1700", "qwen3vl_noise-37x91", "qwen3vl_rings-96x96", "qwen3vl_text-200x120",
     "qwen3vl_text-200x120+gradient-64x48", "ultravox_sweep-40000", "voxtral_noise-20011",
 };
-static void test_media_cases(void) {
+static void test_prepare_cases(void) {
     int cases = 0, tensors = 0;
     double worst = 0;
     size_t i;
@@ -326,7 +326,7 @@ static const struct { int32_t w, h, dw, dh; uint64_t fnv[3]; } MP_RESIZED[] = {
     {200, 120, 33, 1, {0x2fd524edec7ec398u, 0x20db0f2444773244u, 0xd1529213e4bef110u}},
     {13, 17, 170, 3, {0x1432744928926cf9u, 0xe801ccecb13839cau, 0xd015ef50545c8ef7u}},
 };
-static void test_media_resize(void) {
+static void test_prepare_resize(void) {
     uint8_t *src = (uint8_t *)malloc(80000), *dst = (uint8_t *)malloc(40000);
     infer__mem mem;
     infer_error err;
@@ -413,7 +413,7 @@ static void mp_unmake(mp_made *m) {
 }
 
 /* What a key says is checked, and the message names it. */
-static void test_media_keys(void) {
+static void test_prepare_keys(void) {
     static const struct { const char *type, *key, *value; infer_result r; const char *says; } cases[] = {
         {"gemma3", "clip.vision.image_size", "0", INFER_ERR_FORMAT, "\"clip.vision.image_size\": 0 is out of range (1 to 8192)"},
         {"gemma3", "clip.vision.image_size", "", INFER_ERR_FORMAT, "\"clip.vision.image_size\" is missing"},
@@ -451,6 +451,7 @@ static void test_media_keys(void) {
         {"gemma3na", "general.x", "", INFER_ERR_UNSUPPORTED, "\"gemma3na\" is not supported"},
         {"", "general.x", "", INFER_ERR_UNSUPPORTED, "projector type \"\""}};
     static const char *const sound[] = {"clip.has_vision_encoder=0", NULL};
+    static const char *const alone[] = {"clip.has_audio_encoder=0", NULL};
     static const char *const neither[] = {"clip.has_vision_encoder=0", "clip.has_audio_encoder=", NULL};
     char other[120];
     const char *list[2] = {other, NULL};
@@ -461,7 +462,9 @@ static void test_media_keys(void) {
         snprintf(other, sizeof other, "%s=%s", cases[i].key, cases[i].value);
         check_detail = other;
         mp_make(&m, cases[i].type, list, NULL);
-        CHECK(m.r == cases[i].r && !m.file.image.row && !m.file.sound.row);
+        CHECK(!m.file.image.row || !m.file.sound.row);
+        if (m.r == INFER_OK) m.err = m.file.image.row ? m.file.sound.why : m.file.image.why;
+        CHECK(m.err.code == cases[i].r);
         CHECK_HAS(m.err.message, cases[i].says);
         mp_unmake(&m);
     }
@@ -476,6 +479,11 @@ static void test_media_keys(void) {
     mp_make(&m, "gemma3", sound, NULL);
     CHECK(m.r == INFER_OK && !m.file.image.row && m.file.sound.row);
     mp_unmake(&m);
+    CHECK(m.file.image.why.code == INFER_OK);
+    mp_make(&m, "ldp", alone, NULL); /* the only encoder is refused */
+    CHECK(m.r == INFER_ERR_UNSUPPORTED && !m.file.image.row);
+    CHECK_HAS(m.err.message, "\"ldp\" is not supported for pictures");
+    mp_unmake(&m);
     mp_make(&m, "gemma3", neither, NULL);
     CHECK(m.r == INFER_ERR_FORMAT);
     CHECK_HAS(m.err.message, "neither clip.has_vision_encoder nor");
@@ -488,8 +496,8 @@ static void test_media_keys(void) {
     options.min_tokens = 20;
     options.max_tokens = 10;
     mp_make(&m, "qwen2vl_merger", NULL, &options);
-    CHECK(m.r == INFER_ERR_ARGUMENT);
-    CHECK_HAS(m.err.message, "min_image_tokens 20, max_image_tokens 10");
+    CHECK(m.r == INFER_OK && m.file.image.why.code == INFER_ERR_ARGUMENT);
+    CHECK_HAS(m.file.image.why.message, "min_image_tokens 20, max_image_tokens 10");
     mp_unmake(&m);
     mp_make(&m, "gemma4v", NULL, NULL);
     CHECK(m.r == INFER_OK && m.file.image.non_causal && strcmp(m.file.image.before, "<|image>") == 0);
@@ -500,8 +508,85 @@ static void test_media_keys(void) {
     mp_unmake(&m);
 }
 
+/* What llama.cpp makes of noise: a type, keys beside image_size=56 and patch_size=14, token limits, a size; entries, the
+ * first one's size, and the checksum of all values. */
+#define MP_LFM2 "clip.vision.patch_size=16 clip.vision.projector.scale_factor=2"
+static const struct { const char *type, *keys; int32_t min, max, w, h, n, width, height; uint64_t fnv; } MP_NOISE[] = {
+    {"mlp", "clip.vision.image_grid_pinpoints=112,112,112,56", 0, 0, 57, 40, 3, 56, 56, 0xe38080784ff63821u},
+    {"mlp", "clip.vision.image_grid_pinpoints=56,112,112,56,112,112,168,56,56,168", 0, 0, 61, 149, 4, 56, 56, 0xc3e6bf981b6c0188u},
+    {"mlp", "", 0, 0, 61, 149, 1, 56, 56, 0x41c08df00c785382u},
+    {"janus_pro", "", 0, 0, 61, 149, 1, 56, 56, 0x30b49a7e30066232u},
+    {"resampler", "clip.minicpmv_version=3", 0, 0, 532, 527, 10, 56, 56, 0x4fccfd30ab67155du},
+    {"resampler", "clip.minicpmv_version=2", 0, 0, 61, 300, 6, 28, 126, 0xe92b46a5817180cau},
+    {"internvl", "", 0, 0, 200, 120, 13, 56, 56, 0x78e54e73626758e7u},
+    {"internvl", "clip.vision.preproc_min_tiles=2 clip.vision.preproc_max_tiles=9", 0, 0, 300, 61, 9, 56, 56, 0x9a3a476e8d2f1fb2u},
+    {"llama4", "", 0, 0, 90, 61, 5, 56, 56, 0xddb78a1128c2aea6u},
+    {"idefics3", "clip.vision.preproc_image_size=168", 0, 0, 61, 149, 7, 56, 56, 0x8e8daed8f25730a6u},
+    {"idefics3", "", 0, 0, 61, 149, 4, 56, 56, 0xc3e6bf981b6c0188u},
+    {"idefics3", "clip.vision.preproc_image_size=168", 20, 40, 61, 149, 3, 56, 56, 0xefeadaf0426faa66u},
+    {"lfm2", MP_LFM2, 0, 0, 61, 149, 1, 192, 416, 0x1ed0e251691eccdeu},
+    {"lfm2", MP_LFM2, 0, 0, 900, 640, 7, 512, 512, 0x28b9a0fbd3c04608u},
+    {"lfm2", MP_LFM2, 0, 0, 1250, 1000, 10, 512, 512, 0x05582cf37ae75387u},
+    {"lfm2", MP_LFM2, 0, 0, 1008, 720, 7, 512, 512, 0xd7cf9243c1b34d53u},
+    {"lfm2", MP_LFM2, 0, 0, 800, 800, 5, 512, 512, 0x68bca02aa20e344fu},
+    {"qwen2vl_merger", "", 0, 0, 61, 149, 1, 56, 140, 0xd76eea74e02e67b0u},
+    {"qwen2vl_merger", "", 16, 40, 400, 149, 1, 280, 84, 0x1ca7d191e78f0cdau},
+    {"minimax_m3", "", 0, 0, 61, 149, 1, 56, 140, 0x51900fa806bd41b7u},
+    {"lightonocr", "clip.vision.preproc_image_size=140", 0, 0, 300, 149, 1, 140, 70, 0x4810be6c3177d2dcu},
+    {"phi4", "clip.vision.image_min_pixels=3920 clip.vision.image_max_pixels=23520", 0, 0, 300, 149, 1, 210, 98, 0xf4a1ddf0bb176e0au},
+    {"gemma4v", "clip.vision.patch_size=4 clip.vision.projector.scale_factor=3", 0, 0, 300, 40, 1, 300, 36, 0x27c9053eb9f59865u},
+    {"gemma3", "", 0, 0, 300, 40, 1, 56, 56, 0xe4ccaf6865c7dd89u},
+};
+static void test_prepare_noise(void) {
+    infer__media_options options;
+    infer__media_list list;
+    mp_made m;
+    size_t i, j, n;
+    memset(&options, 0, sizeof options);
+    for (i = 0; i < INFER__COUNT(MP_NOISE); i++) {
+        static const char *const usual[] = {"clip.vision.image_size=56", "clip.vision.patch_size=14", "clip.vision.projector.scale_factor=1"};
+        const char *other[8], *keys = MP_NOISE[i].keys;
+        char text[200], detail[160];
+        infer_image image;
+        uint64_t seed = (uint64_t)MP_NOISE[i].w * 100003 + (uint64_t)MP_NOISE[i].h, sum = INFER__FNV;
+        snprintf(text, sizeof text, "%s", keys);
+        snprintf(detail, sizeof detail, "%s %s %d x %d", MP_NOISE[i].type, keys, MP_NOISE[i].w, MP_NOISE[i].h);
+        check_detail = detail;
+        for (n = j = 0; text[j]; n++) {
+            other[n] = text + j;
+            j += strcspn(text + j, " ");
+            if (text[j]) text[j++] = 0;
+        }
+        for (j = 0; j < 3; j++)
+            if (!strstr(keys, j == 1 ? "patch_size" : j == 2 ? "scale_factor" : "?")) other[n++] = usual[j];
+        other[n] = NULL;
+        options.min_tokens = MP_NOISE[i].min;
+        options.max_tokens = MP_NOISE[i].max;
+        mp_make(&m, MP_NOISE[i].type, other, &options);
+        CHECK(m.r == INFER_OK);
+        image.width = MP_NOISE[i].w;
+        image.height = MP_NOISE[i].h;
+        n = (size_t)image.width * (size_t)image.height * 3;
+        image.rgb = (uint8_t *)malloc(n);
+        for (j = 0; j < n; j++) image.rgb[j] = (uint8_t)infer__splitmix(&seed);
+        CHECK(infer__media_plan(&m.f.mem, &m.file.image, &image, 1, &list, &m.err) == INFER_OK);
+        CHECK(infer__media_fill(&list, &m.file.image, &image, &m.err) == INFER_OK);
+        CHECK(list.n_entries == MP_NOISE[i].n && list.entries[0].width == MP_NOISE[i].width && list.entries[0].height == MP_NOISE[i].height);
+        for (j = 0, n = 0; j < (size_t)list.n_entries; j++) n += (size_t)list.entries[j].width * (size_t)list.entries[j].height * 3;
+        for (j = 0; j < n; j++) {
+            const uint32_t u = infer__f32_bits(list.values[j]);
+            const uint8_t bytes[4] = {(uint8_t)u, (uint8_t)(u >> 8), (uint8_t)(u >> 16), (uint8_t)(u >> 24)};
+            sum = infer__fnv(sum, bytes, 4);
+        }
+        CHECK(sum == MP_NOISE[i].fnv);
+        infer__media_list_free(&list);
+        free(image.rgb);
+        mp_unmake(&m);
+    }
+}
+
 /* A white picture of 2 x 1 in a square of 32 x 32: 32 x 16 in its middle. */
-static void test_media_letterbox(void) {
+static void test_prepare_letterbox(void) {
     uint8_t rgb[6] = {255, 255, 255, 255, 255, 255};
     infer_image image = {2, 1, NULL, NULL};
     infer__media_list list;
@@ -547,8 +632,10 @@ static void mp_plan_any(mp_made *m, const infer__media_settings *s, int32_t w, i
     *planned += 1;
     infer__media_list_free(&list);
 }
-static void test_media_sizes(void) {
+static void test_prepare_sizes(void) {
     static const int32_t sides[] = {0, -1, 1, 2, 3, 31, 32, 33, 1000, 4000, 100000, 1 << 20, 1 << 24, INT32_MAX};
+    static const char *const dots[] = {"clip.vision.image_size=1", "clip.vision.patch_size=1", "clip.vision.projector.scale_factor=1",
+                                       "clip.vision.preproc_image_size=80", NULL};
     infer_image two[3] = {{64, 48, NULL, NULL}, {64, 48, NULL, NULL}, {64, 48, NULL, NULL}};
     infer__media_list list;
     mp_made m;
@@ -572,6 +659,10 @@ static void test_media_sizes(void) {
         CHECK(infer__media_plan(&m.f.mem, &m.file.image, two, 3, &list, &m.err) == INFER_ERR_ARGUMENT);
         mp_unmake(&m);
     }
+    mp_make(&m, "idefics3", dots, NULL);
+    CHECK(infer__media_plan(&m.f.mem, &m.file.image, two, 1, &list, &m.err) == INFER_ERR_LIMIT);
+    CHECK_HAS(m.err.message, "4096 tiles");
+    mp_unmake(&m);
     mp_make(&m, "qwen2vl_merger", NULL, NULL);
     two[1].height = 47;
     CHECK(infer__media_plan(&m.f.mem, &m.file.image, two, 2, &list, &m.err) == INFER_ERR_ARGUMENT);
@@ -584,7 +675,7 @@ static void test_media_sizes(void) {
 }
 
 /* A stripe of 1 x 100000 through every way of cutting: pixels, or an error. */
-static void test_media_extreme(void) {
+static void test_prepare_extreme(void) {
     uint8_t *rgb = (uint8_t *)malloc(300000);
     infer__media_list list;
     mp_made m;
@@ -639,7 +730,7 @@ static double mp_mel(const float *x, int64_t n, int64_t at, int window, int fft,
     }
     return htk ? log(sum > 0.001 ? sum : 0.001) : log10(sum > 5.960464477539063e-08 ? sum : 5.960464477539063e-08);
 }
-static void test_media_mel(void) {
+static void test_prepare_mel(void) {
     static const struct { const char *type; int window, fft, before, reflect, htk; } cases[] = {
         {"qwen2a", 400, 400, 200, 1, 0}, {"qwen3a", 400, 400, 200, 2, 0}, {"gemma4a", 320, 512, 160, 0, 1}};
     enum { N = 3000 };
@@ -680,7 +771,7 @@ static void test_media_mel(void) {
 }
 
 /* Where a second entry begins, and what is refused. */
-static void test_media_sound_sizes(void) {
+static void test_prepare_sound_sizes(void) {
     static const struct { const char *type; size_t n; int entries, last, tokens; } cases[] = {
         {"qwen2a", 1, 1, 3000, 750}, {"qwen2a", 479839, 1, 3000, 750}, {"qwen2a", 479840, 2, 3000, 1500},
         {"ultravox", 479840, 2, 3000, 750}, {"voxtral", 16000, 1, 3000, 187}, {"glma", 16000, 1, 3000, 377},
@@ -715,7 +806,7 @@ static void test_media_sound_sizes(void) {
 }
 
 /* The n-th allocation fails, for all n. */
-static void test_media_oom(void) {
+static void test_prepare_oom(void) {
     static const char *const types[] = {"idefics3", "resampler", "lfm2", "qwen2vl_merger", "qwen3a", "qwen2a"};
     static const char *const longest[] = {"clip.vision.preproc_image_size=64", NULL};
     infer_allocator a = {NULL, check_alloc, check_free};
@@ -755,13 +846,14 @@ static void test_media_oom(void) {
 }
 
 static void suite_media_prepare(void) {
-    RUN(test_media_cases);
-    RUN(test_media_resize);
-    RUN(test_media_keys);
-    RUN(test_media_letterbox);
-    RUN(test_media_sizes);
-    RUN(test_media_extreme);
-    RUN(test_media_mel);
-    RUN(test_media_sound_sizes);
-    RUN(test_media_oom);
+    RUN(test_prepare_cases);
+    RUN(test_prepare_resize);
+    RUN(test_prepare_keys);
+    RUN(test_prepare_noise);
+    RUN(test_prepare_letterbox);
+    RUN(test_prepare_sizes);
+    RUN(test_prepare_extreme);
+    RUN(test_prepare_mel);
+    RUN(test_prepare_sound_sizes);
+    RUN(test_prepare_oom);
 }

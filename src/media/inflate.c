@@ -87,14 +87,12 @@ INFER__INLINE int infer__inflate_symbol(infer__inflate *z, const infer__inflate_
     return -1;
 }
 
-/* Symbols 257 .. 285 of lengths, 0 .. 29 of distances: base and extra bits (RFC 1951, 3.2.5). */
-static const uint16_t infer__inflate_length[29] = { 3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
-                                                    31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258 };
-static const uint8_t infer__inflate_length_bits[29] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
-                                                        2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0 };
-static const uint16_t infer__inflate_distance[30] = { 1,   2,   3,   4,   5,   7,    9,    13,   17,   25,
-                                                      33,  49,  65,  97,  129, 193,  257,  385,  513,  769,
-                                                      1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
+/* The s-th length (0 .. 28) or distance (0 .. 29), behind which its extra bits are (RFC 1951, 3.2.5): they double every
+ * `group` symbols, from the second group on. */
+INFER__INLINE size_t infer__inflate_number(infer__inflate *z, unsigned s, unsigned group) {
+    unsigned extra = s < 2 * group ? 0 : s / group - 1;
+    return ((size_t)(s < 2 * group ? s : group + s % group) << extra) + infer__inflate_take(z, extra);
+}
 
 static const char infer__inflate_short[] = "the compressed data ends early";
 static const char infer__inflate_long[] = "there is more compressed data than the picture has pixels";
@@ -116,11 +114,11 @@ static const char *infer__inflate_symbols(infer__inflate *z, const infer__inflat
         }
         if (s == 256) return NULL;
         if (s > 285) return "a length that does not exist";
-        n = infer__inflate_length[s - 257] + infer__inflate_take(z, infer__inflate_length_bits[s - 257]);
+        n = s == 285 ? 258 : 3 + infer__inflate_number(z, (unsigned)s - 257, 4);
         if (z->n_bits < 32) infer__inflate_refill(z);
         d = infer__inflate_symbol(z, distances);
         if (d < 0 || d > 29) return "a distance that does not exist";
-        back = infer__inflate_distance[d] + (size_t)infer__inflate_take(z, d < 4 ? 0 : (unsigned)(d - 2) >> 1);
+        back = 1 + infer__inflate_number(z, (unsigned)d, 2);
         if (back > z->at) return "a distance before the beginning";
         if (n > z->size - z->at) return infer__inflate_past(z) ? infer__inflate_short : infer__inflate_long;
         if (back >= n) memcpy(out + z->at, out + z->at - back, n);

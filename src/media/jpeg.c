@@ -1,8 +1,8 @@
 /* jpeg.c: JPEG pictures: baseline, extended and progressive ones of 8 bits with Huffman codes (ITU-T T.81).
  *
  * Owns:  segments, the order of scans, memory; jpeg.h says what the other parts own.
- * Rules: a picture is complete or an error. Of sequential pictures all components have to be there; progressive ones end
- *        with their EOI, since anything before it may be missing a scan.
+ * Rules: a picture is complete or an error. Of sequential pictures all components have to be there; progressive ones
+ *        end with their EOI, since anything before it may be missing a scan.
  */
 #include "jpeg.h"
 
@@ -74,7 +74,7 @@ static infer_result infer__jpeg_quant(infer__jpeg *z, const uint8_t *p, size_t n
         if (wide > 1 || table > 3 || n < 1 + 64 * (size_t)(wide + 1))
             return infer__jpeg_bad(z, "a quantisation table is damaged");
         for (i = 0; i < 64; i++)
-            z->quant[table][i] = (uint16_t)(wide ? p[1 + 2 * i] << 8 | p[2 + 2 * i] : p[1 + i]);
+            z->quant[table][infer__jpeg_natural[i]] = (uint16_t)(wide ? p[1 + 2 * i] << 8 | p[2 + 2 * i] : p[1 + i]);
         z->quant_set[table] = 1;
         p += 1 + 64 * (wide + 1);
         n -= 1 + 64 * (size_t)(wide + 1);
@@ -168,16 +168,29 @@ static int infer__jpeg_complete(const infer__jpeg *z) {
 
 /* Segment after segment, until the picture is complete. */
 static infer_result infer__jpeg_segments(infer__jpeg *z) {
-    static const char *const frames[16] = { NULL, NULL, NULL, "lossless coding is",     NULL, "hierarchical coding is",
-                                            "hierarchical coding is", "hierarchical coding is", NULL, "arithmetic coding is",
-                                            "arithmetic coding is", "arithmetic coding is", NULL, "arithmetic coding is",
-                                            "arithmetic coding is", "arithmetic coding is" };
+    static const char *const frames[16] = {NULL,
+                                           NULL,
+                                           NULL,
+                                           "lossless coding is",
+                                           NULL,
+                                           "hierarchical coding is",
+                                           "hierarchical coding is",
+                                           "hierarchical coding is",
+                                           NULL,
+                                           "arithmetic coding is",
+                                           "arithmetic coding is",
+                                           "arithmetic coding is",
+                                           NULL,
+                                           "arithmetic coding is",
+                                           "arithmetic coding is",
+                                           "arithmetic coding is"};
     infer_result r = INFER_OK;
     while (r == INFER_OK && (z->progressive || !infer__jpeg_complete(z))) {
         const uint8_t *p;
         int marker;
         size_t n;
-        while (z->at < z->n && z->p[z->at] != 0xff) z->at++; /* as other decoders do, what is between segments is skipped */
+        while (z->at < z->n && z->p[z->at] != 0xff)
+            z->at++; /* as other decoders do, what is between segments is skipped */
         while (z->at < z->n && z->p[z->at] == 0xff) z->at++;
         if (z->at == z->n) return infer__jpeg_bad(z, "the file ends early");
         marker = z->p[z->at++];
@@ -196,7 +209,8 @@ static infer_result infer__jpeg_segments(infer__jpeg *z) {
             r = infer__jpeg_scan_begin(z, p, n);
             continue;
         }
-        if (marker >= 0xc0 && marker <= 0xcf && frames[marker & 15]) return infer__media_lacks(z->m, frames[marker & 15]);
+        if (marker >= 0xc0 && marker <= 0xcf && frames[marker & 15])
+            return infer__media_lacks(z->m, frames[marker & 15]);
         if (marker == 0xc4) r = infer__jpeg_codes(z, p, n);
         else if (marker == 0xdb) r = infer__jpeg_quant(z, p, n);
         else if (marker == 0xdd && n == 2) z->restart = (uint32_t)p[0] << 8 | p[1];

@@ -6,62 +6,61 @@
  */
 #include "media.h"
 
-enum { INFER__PICTURE = 1, INFER__SOUND, INFER__OTHER };
 typedef infer_result (*infer__image_decoder)(infer__media *m, const uint8_t *p, size_t n, infer_image *out);
 
-/* How files begin. '?' stands for any byte. */
-typedef struct infer__signature {
+/* How files begin that are read; '?' stands for any byte. Without a decoder of pictures: a sound. */
+static const struct {
     const char *name;
-    int kind;
     int n;
     const char *bytes;
-    infer__image_decoder image; /* NULL: not read as a picture */
-    int wav;
-} infer__signature;
-static const infer__signature infer__signatures[] = {
-    { "PNG", INFER__PICTURE, 8, "\x89PNG\r\n\x1a\n", infer__png_decode, 0 },
-    { "JPEG", INFER__PICTURE, 3, "\xff\xd8\xff", infer__jpeg_decode, 0 },
-    { "PPM", INFER__PICTURE, 2, "P5", infer__ppm_decode, 0 },
-    { "PPM", INFER__PICTURE, 2, "P6", infer__ppm_decode, 0 },
-    { "WAV", INFER__SOUND, 12, "RIFF????WAVE", NULL, 1 },
-    { "WAV", INFER__SOUND, 12, "RF64????WAVE", NULL, 1 },
-    { "WAV", INFER__SOUND, 12, "BW64????WAVE", NULL, 1 },
-    { "GIF", INFER__PICTURE, 4, "GIF8", NULL, 0 },
-    { "WebP", INFER__PICTURE, 12, "RIFF????WEBP", NULL, 0 },
-    { "BMP", INFER__PICTURE, 2, "BM", NULL, 0 },
-    { "TIFF", INFER__PICTURE, 4, "II*\0", NULL, 0 },
-    { "TIFF", INFER__PICTURE, 4, "MM\0*", NULL, 0 },
-    { "AVIF", INFER__PICTURE, 12, "????ftypavif", NULL, 0 },
-    { "HEIC", INFER__PICTURE, 10, "????ftyphe", NULL, 0 },
-    { "HEIC", INFER__PICTURE, 11, "????ftypmif", NULL, 0 },
-    { "JPEG XL", INFER__PICTURE, 2, "\xff\x0a", NULL, 0 },
-    { "JPEG XL", INFER__PICTURE, 8, "\0\0\0\x0cJXL ", NULL, 0 },
-    { "JPEG 2000", INFER__PICTURE, 8, "\0\0\0\x0cjP  ", NULL, 0 },
-    { "text PPM, PBM or PAM", INFER__PICTURE, 2, "P1", NULL, 0 },
-    { "text PPM, PBM or PAM", INFER__PICTURE, 2, "P2", NULL, 0 },
-    { "text PPM, PBM or PAM", INFER__PICTURE, 2, "P3", NULL, 0 },
-    { "text PPM, PBM or PAM", INFER__PICTURE, 2, "P4", NULL, 0 },
-    { "text PPM, PBM or PAM", INFER__PICTURE, 2, "P7", NULL, 0 },
-    { "QOI", INFER__PICTURE, 4, "qoif", NULL, 0 },
-    { "ICO", INFER__PICTURE, 4, "\0\0\1\0", NULL, 0 },
-    { "Photoshop", INFER__PICTURE, 4, "8BPS", NULL, 0 },
-    { "SVG", INFER__PICTURE, 4, "<svg", NULL, 0 },
-    { "MP3", INFER__SOUND, 3, "ID3", NULL, 0 },
-    { "MP3", INFER__SOUND, 2, "\xff\xfb", NULL, 0 },
-    { "MP3", INFER__SOUND, 2, "\xff\xf3", NULL, 0 },
-    { "MP3", INFER__SOUND, 2, "\xff\xf2", NULL, 0 },
-    { "AAC", INFER__SOUND, 2, "\xff\xf1", NULL, 0 },
-    { "FLAC", INFER__SOUND, 4, "fLaC", NULL, 0 },
-    { "Ogg", INFER__SOUND, 4, "OggS", NULL, 0 },
-    { "AIFF", INFER__SOUND, 11, "FORM????AIF", NULL, 0 },
-    { "big-endian WAV", INFER__SOUND, 12, "RIFX????WAVE", NULL, 0 },
-    { "Wave64", INFER__SOUND, 4, "riff", NULL, 0 },
-    { "AU", INFER__SOUND, 4, ".snd", NULL, 0 },
-    { "CAF", INFER__SOUND, 4, "caff", NULL, 0 },
-    { "AMR", INFER__SOUND, 5, "#!AMR", NULL, 0 },
-    { "MP4", INFER__OTHER, 8, "????ftyp", NULL, 0 },
-    { "Matroska", INFER__OTHER, 4, "\x1a\x45\xdf\xa3", NULL, 0 },
-    { "PDF", INFER__OTHER, 4, "%PDF", NULL, 0 },
+    infer__image_decoder image;
+} infer__media_formats[] = {
+    {"PNG", 8, "\x89PNG\r\n\x1a\n", infer__png_decode},
+    {"JPEG", 3, "\xff\xd8\xff", infer__jpeg_decode},
+    {"PPM", 2, "P5", infer__ppm_decode},
+    {"PPM", 2, "P6", infer__ppm_decode},
+    {"WAV", 12, "RIFF????WAVE", NULL},
+    {"WAV", 12, "RF64????WAVE", NULL},
+    {"WAV", 12, "BW64????WAVE", NULL},
+};
+/* And those that are not read. */
+static const struct { const char *name; int n; const char *bytes; } infer__media_others[] = {
+    { "GIF images", 4, "GIF8" },
+    { "WebP images", 12, "RIFF????WEBP" },
+    { "BMP images", 2, "BM" },
+    { "TIFF images", 4, "II*\0" },
+    { "TIFF images", 4, "MM\0*" },
+    { "AVIF images", 12, "????ftypavif" },
+    { "HEIC images", 10, "????ftyphe" },
+    { "HEIC images", 11, "????ftypmif" },
+    { "JPEG XL images", 2, "\xff\x0a" },
+    { "JPEG XL images", 8, "\0\0\0\x0cJXL " },
+    { "JPEG 2000 images", 8, "\0\0\0\x0cjP  " },
+    { "PBM images", 2, "P1" },
+    { "text PGM images", 2, "P2" },
+    { "text PPM images", 2, "P3" },
+    { "PBM images", 2, "P4" },
+    { "PAM images", 2, "P7" },
+    { "QOI images", 4, "qoif" },
+    { "ICO images", 4, "\0\0\1\0" },
+    { "PSD images", 4, "8BPS" },
+    { "SVG images", 4, "<svg" },
+    { "MP3 sounds", 3, "ID3" },
+    { "MP3 sounds", 2, "\xff\xfb" },
+    { "MP3 sounds", 2, "\xff\xf3" },
+    { "MP3 sounds", 2, "\xff\xf2" },
+    { "AAC sounds", 2, "\xff\xf1" },
+    { "FLAC sounds", 4, "fLaC" },
+    { "Ogg sounds", 4, "OggS" },
+    { "AIFF sounds", 11, "FORM????AIF" },
+    { "big-endian WAV sounds", 12, "RIFX????WAVE" },
+    { "Wave64 sounds", 4, "riff" },
+    { "AU sounds", 4, ".snd" },
+    { "CAF sounds", 4, "caff" },
+    { "AMR sounds", 5, "#!AMR" },
+    { "MP4 files", 8, "????ftyp" },
+    { "Matroska files", 4, "\x1a\x45\xdf\xa3" },
+    { "PDF files", 4, "%PDF" },
 };
 
 static infer_result infer__media_begin(infer__media *m, const infer_media_params *params, infer_error *err) {
@@ -82,7 +81,7 @@ static infer_result infer__media_begin(infer__media *m, const infer_media_params
     if (p->max_seconds == 0) p->max_seconds = 3600;
     if (p->max_pixels == 0) p->max_pixels = (uint64_t)1 << 26;
     infer__mem_init(&m->mem, &p->allocator, p->max_memory);
-    infer__watch_begin(&m->watch, &p->limits, 20);
+    infer__watch_begin(&m->watch, &p->limits, 10 * INFER__WATCH_SECONDS);
     return INFER_OK;
 }
 
@@ -104,14 +103,13 @@ static infer_result infer__media_work(infer__media *m, uint64_t units) {
 }
 
 static infer_result infer__media_size(infer__media *m, uint64_t width, uint64_t height) {
+    uint64_t limit = INFER__MIN(m->params.max_pixels, SIZE_MAX / 16); /* sizes of memory do not overflow */
     if (width == 0 || height == 0)
         return infer__error(m->err, INFER_ERR_FORMAT, "%s: a picture of %llux%llu pixels", m->format,
                             (unsigned long long)width, (unsigned long long)height);
-    if (width > INT32_MAX || height > INT32_MAX || width > m->params.max_pixels / height ||
-        width * height > SIZE_MAX / 16)
+    if (width > INT32_MAX || height > INT32_MAX || width > limit / height)
         return infer__error(m->err, INFER_ERR_LIMIT, "%s: %llux%llu pixels are more than the limit of %llu", m->format,
-                            (unsigned long long)width, (unsigned long long)height,
-                            (unsigned long long)m->params.max_pixels);
+                            (unsigned long long)width, (unsigned long long)height, (unsigned long long)limit);
     return INFER_OK;
 }
 
@@ -167,34 +165,33 @@ static infer_result infer__media_turn(infer__media *m, infer_image *image) {
 
 /* ---- from a file ---------------------------------------------------------------------------------- */
 
-/* The row of what the file begins with, when it is one that is wanted; else an error that names it. */
-static infer_result infer__media_find(infer__media *m, infer__source *s, int kind, const infer__signature **out) {
-    uint8_t head[12];
+static int infer__media_begins(const uint8_t *head, size_t n, const char *bytes, int length) {
+    int i;
+    for (i = 0; i < length && (size_t)i < n && (bytes[i] == '?' || (uint8_t)bytes[i] == head[i]); i++) continue;
+    return i == length;
+}
+
+/* Which format the file has: INFER_OK, *image is its decoder (NULL for sounds), m->format its name; else an error that
+ * names it. */
+static infer_result infer__media_find(infer__media *m, infer__source *s, int picture, infer__image_decoder *image) {
+    uint8_t head[12] = { 0 };
     size_t n = (size_t)INFER__MIN(s->io.size, sizeof head), i;
     infer_result r = infer__source_read(s, 0, head, n, m->err);
-    int j;
     if (r != INFER_OK) return r;
-    for (i = 0; i < INFER__COUNT(infer__signatures); i++) {
-        const infer__signature *row = &infer__signatures[i];
-        for (j = 0; j < row->n && (size_t)j < n; j++)
-            if (row->bytes[j] != '?' && (uint8_t)row->bytes[j] != head[j]) break;
-        if (j < row->n) continue;
-        m->format = row->name;
-        *out = row;
-        if (kind == INFER__PICTURE ? row->image != NULL : row->wav) return INFER_OK;
-        if (row->image || row->wav)
-            return infer__error(m->err, INFER_ERR_FORMAT, "the file is a %s (%s), not a %s",
-                                row->wav ? "sound" : "picture", row->name, row->wav ? "picture" : "sound");
-        return infer__error(m->err, INFER_ERR_UNSUPPORTED, "%s %s are not supported", row->name,
-                            row->kind == INFER__PICTURE ? "images"
-                            : row->kind == INFER__SOUND ? "sounds"
-                                                        : "files");
+    for (i = 0; i < INFER__COUNT(infer__media_formats); i++) {
+        if (!infer__media_begins(head, n, infer__media_formats[i].bytes, infer__media_formats[i].n)) continue;
+        m->format = infer__media_formats[i].name;
+        *image = infer__media_formats[i].image;
+        if (!*image == !picture) return INFER_OK;
+        return infer__error(m->err, INFER_ERR_FORMAT, "the file is a %s (%s), not a %s", picture ? "sound" : "picture",
+                            m->format, picture ? "picture" : "sound");
     }
-    if (n < sizeof head)
-        return infer__error(m->err, INFER_ERR_FORMAT, "a file of %d bytes is neither a picture nor a sound", (int)n);
+    for (i = 0; i < INFER__COUNT(infer__media_others); i++)
+        if (infer__media_begins(head, n, infer__media_others[i].bytes, infer__media_others[i].n))
+            return infer__error(m->err, INFER_ERR_UNSUPPORTED, "%s are not supported", infer__media_others[i].name);
     return infer__error(m->err, INFER_ERR_FORMAT,
-                        "the format is not known: the file begins with the bytes %02x %02x %02x %02x", head[0], head[1],
-                        head[2], head[3]);
+                        "the format is not known: a file of %llu bytes that begins with %02x %02x %02x %02x",
+                        (unsigned long long)s->io.size, head[0], head[1], head[2], head[3]);
 }
 
 /* Give a result its owner: the memory that its data is freed through. */
@@ -206,31 +203,24 @@ static infer_result infer__media_own(infer__media *m, void **owner) {
     return INFER_OK;
 }
 
-static void infer__media_free(void *owner, void *data) {
-    infer__mem mem;
-    if (!owner) return;
-    mem = *(infer__mem *)owner; /* which is freed through itself */
-    infer__free(&mem, data);
-    infer__free(&mem, owner);
-}
-
 static infer_result infer__image_read(infer__media *m, infer__source *s, infer_image *out) {
-    const infer__signature *row = NULL;
+    infer__image_decoder decode = NULL;
     const uint8_t *p = (const uint8_t *)s->io.mapped;
     uint8_t *copy = NULL;
     uint64_t n = s->io.size, limit = m->params.max_pixels;
-    infer_result r = infer__media_find(m, s, INFER__PICTURE, &row);
+    infer_result r = infer__media_find(m, s, 1, &decode);
     if (r != INFER_OK) return r;
-    limit = limit > UINT64_MAX / 16 ? UINT64_MAX : 8 * limit + ((uint64_t)16 << 20); /* 16 bits RGBA, and what is beside */
+    limit =
+        limit > UINT64_MAX / 16 ? UINT64_MAX : 8 * limit + ((uint64_t)16 << 20); /* 16 bits RGBA, and what is beside */
     if (n > limit || n > SIZE_MAX / 2)
-        return infer__error(m->err, INFER_ERR_LIMIT, "%s: the file has %llu bytes, a picture at most %llu", row->name,
+        return infer__error(m->err, INFER_ERR_LIMIT, "%s: the file has %llu bytes, a picture at most %llu", m->format,
                             (unsigned long long)n, (unsigned long long)limit);
     if (!p) {
         p = copy = (uint8_t *)infer__alloc(&m->mem, n);
         if (!copy) return infer__media_memory(m, n);
         r = infer__source_read(s, 0, copy, n, m->err);
     }
-    if (r == INFER_OK) r = row->image(m, p, (size_t)n, out);
+    if (r == INFER_OK) r = decode(m, p, (size_t)n, out);
     infer__free(&m->mem, copy);
     if (r == INFER_OK) r = infer__media_turn(m, out);
     if (r == INFER_OK) r = infer__media_own(m, &out->owner);
@@ -253,8 +243,8 @@ static infer_result infer__sound_end(infer__media *m, infer_result r, infer_soun
 }
 
 static infer_result infer__sound_read(infer__media *m, infer__source *s, infer_sound *out) {
-    const infer__signature *row;
-    infer_result r = infer__media_find(m, s, INFER__SOUND, &row);
+    infer__image_decoder none;
+    infer_result r = infer__media_find(m, s, 0, &none);
     return infer__sound_end(m, r == INFER_OK ? infer__wav_decode(m, s, out) : r, out);
 }
 

@@ -49,12 +49,11 @@ static infer_result infer__sound_mix(infer__media *m, const float *in, size_t fr
 /* *sound at another rate; its samples are replaced. */
 static infer_result infer__resample(infer__media *m, infer_sound *sound, int32_t rate);
 
-/* What the public calls do. On success out->owner is what infer__media_free needs. */
+/* What the public calls do. On success out->owner is an infer__mem, which it and the data are freed through. */
 static infer_result infer__image_read(infer__media *m, infer__source *s, infer_image *out);
 static infer_result infer__sound_read(infer__media *m, infer__source *s, infer_sound *out);
 static infer_result infer__sound_from(infer__media *m, const float *samples, size_t frames, int32_t channels,
                                       int32_t rate, infer_sound *out);
-static void infer__media_free(void *owner, void *data);
 
 /* ---- inflate.c ------------------------------------------------------------------------------- */
 

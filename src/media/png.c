@@ -65,7 +65,8 @@ static infer_result infer__png_header(infer__png *z) {
     for (i = 0; i < 5 && 1 << i != z->depth; i++) continue;
     if (z->colour > 6 || i == 5 || !(depths[z->colour] >> i & 1))
         return infer__png_bad(z, "the colour type or depth does not exist");
-    if (d[10] != 0 || d[11] != 0 || d[12] > 1) return infer__png_bad(z, "the compression, filter or interlacing does not exist");
+    if (d[10] != 0 || d[11] != 0 || d[12] > 1)
+        return infer__png_bad(z, "the compression, filter or interlacing does not exist");
     z->channels = channels[z->colour];
     return infer__media_size(z->m, z->width, z->height);
 }
@@ -140,7 +141,9 @@ static int infer__png_row(const infer__png *z, const uint8_t *row, uint32_t n, u
     for (i = 0; i < n; i++, to += step) {
         int v;
         if (z->depth >= 8) v = row[i * stride];
-        else v = (row[i / (8 / (unsigned)z->depth)] >> (8 - z->depth - (int)(i * (unsigned)z->depth & 7)) & mask) * scale;
+        else
+            v = (row[i / (8 / (unsigned)z->depth)] >> (8 - z->depth - (int)(i * (unsigned)z->depth & 7)) & mask) *
+                scale;
         if (z->colour == 3) {
             if (v >= z->n_palette) return 0;
             memcpy(to, z->palette + 3 * v, 3);

@@ -1,4 +1,5 @@
-/* wav.c: WAV sounds (Microsoft's RIFF WAVE; RF64 and BW64: EBU Tech 3306, ITU-R BS.2088; A-law and mu-law: ITU-T G.711).
+/* wav.c: WAV sounds (Microsoft's RIFF WAVE; RF64 and BW64: EBU Tech 3306, ITU-R BS.2088; A-law and mu-law: ITU-T
+ * G.711).
  *
  * Owns:  chunks, sample formats, the mean of channels.
  * Rules: read in pieces, so that memory is taken for the result alone. Streams whose writer did not know their size
@@ -51,7 +52,9 @@ static infer_result infer__wav_format_read(infer__media *m, uint64_t at, const u
         return infer__media_bad(m, at, "bits per sample, channels and bytes per frame contradict each other");
     f->bytes = (int)(align / (uint32_t)f->channels);
     infer__format(what, sizeof what, "%s of %lu bits is", infer__wav_tags[i].name, (unsigned long)bits);
-    if (f->kind == INFER__WAV_PCM ? bits < 1 || bits > 32 : f->kind == INFER__WAV_FLOAT ? bits != 32 && bits != 64 : bits != 8)
+    if (f->kind == INFER__WAV_PCM     ? bits < 1 || bits > 32
+        : f->kind == INFER__WAV_FLOAT ? bits != 32 && bits != 64
+                                      : bits != 8)
         return infer__media_lacks(m, what);
     infer__format(what, sizeof what, "%lu samples per second are", (unsigned long)f->rate);
     if (f->rate < 1000 || f->rate > 1000000) return infer__media_lacks(m, what);
@@ -78,7 +81,7 @@ static void infer__wav_floats(const infer__wav_format *f, const uint8_t *p, size
             uint64_t u = infer__load_u64(p);
             double d;
             memcpy(&d, &u, 8);
-            out[i] = (u >> 52 & 0x7ff) >= 1023 + 127 ? infer__bits_f32(0x7f800000u) : (float)d; /* too large: refused */
+            out[i] = (u >> 52 & 0x7ff) >= 1023 + 127 ? infer__bits_f32(0x7f800000u) : (float)d; /* refused */
         } else if (f->kind == INFER__WAV_PCM) { /* in the upper bits of 32 */
             for (k = 0; k < f->bytes; k++) v = v >> 8 | (uint32_t)p[k] << 24;
             if (f->bytes == 1) v ^= 0x80000000u; /* bytes are unsigned */
@@ -95,8 +98,9 @@ static infer_result infer__sound_mix(infer__media *m, const float *in, size_t fr
     for (i = 0; i < frames; i++, in += channels) {
         double sum = 0;
         for (k = 0; k < channels; k++) {
-            if (!infer__finite(in[k])) return infer__error(m->err, INFER_ERR_FORMAT, "sample %llu is not a number",
-                                                           (unsigned long long)i);
+            if ((infer__f32_bits(in[k]) & 0x7fffffffu) >= 0x49742400u) /* 10^6: sums of the resampler stay finite */
+                return infer__error(m->err, INFER_ERR_FORMAT, "sample %llu is not a number, or not below 1000000",
+                                    (unsigned long long)i);
             sum += in[k];
         }
         out[i] = (float)(sum / channels);
@@ -154,7 +158,8 @@ static infer_result infer__wav_decode(infer__media *m, infer__source *s, infer_s
         if (memcmp(head, "data", 4) == 0) {
             if (!known) return infer__media_bad(m, at, "samples before their format");
             if (size == 0xffffffffu && long_size) size = long_size;
-            else if (size == 0xffffffffu || (size == 0x7ffff000u && size > left) || (size == 0 && (riff == 0 || riff == 0xffffffffu)))
+            else if (size == 0xffffffffu || (size == 0x7ffff000u && size > left) ||
+                     (size == 0 && (riff == 0 || riff == 0xffffffffu)))
                 size = left - left % (uint64_t)(f.bytes * f.channels); /* FFmpeg; SoX; others */
             if (size > left) return infer__media_bad(m, s->io.size, "the file ends early");
             if (size % (uint64_t)(f.bytes * f.channels)) return infer__media_bad(m, at, "the last frame is incomplete");

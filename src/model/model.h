@@ -507,6 +507,7 @@ struct infer__layer {
     const infer__rope *rope; /* NULL = not rotated */
     int32_t rope_first, rope_blocks; /* of stacks: the first value of a head that is rotated; as in infer__rope_args */
     int32_t listed; /* 1 = rows attend to the positions that the pass lists: windows of a picture */
+    int32_t on_host; /* 1 = of stacks: it has steps that are no ops */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t qk_norm_rotated;       /* 1 = after the rotation */
     int32_t gate;               /* activation of attn_gate, or of the gate beside Q */
@@ -621,6 +622,7 @@ struct infer_model {
     infer__atomic held, contexts; /* release.c: who reads the weights; contexts alive */
     infer__atomic users;       /* references: of the caller, what was made of it, calls that run */
     infer__atomic adapters;    /* adapters alone */
+    struct infer__senses *senses; /* its projector, NULL = none */
     int64_t process;           /* that opened it: devices cannot be used in a child of fork() */
 };
 
@@ -736,6 +738,7 @@ struct infer_context {
 };
 
 #include "session/session.h" /* sessions, and which calls may begin */
+#include "stack/senses.h"    /* pictures and sound */
 
 /* cache.c */
 /* Switch to a device: ctx gets its ops, device and queue. Returns 0 when no layer runs there. */

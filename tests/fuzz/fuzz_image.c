@@ -8,7 +8,7 @@
  * -DFUZZ_SEEDS gives a main of its own that writes the seeds of PNG and PPM into the folder named; those of JPEG are
  * Pillow's, after a first byte of 0. */
 #include "../text_parts.c"
-#include "../../src/api/media_api.c"
+#include "../../src/api/media/media_api.c"
 #include "fuzz.h"
 
 static volatile unsigned fuzz_sink; /* so that nothing is optimised away */

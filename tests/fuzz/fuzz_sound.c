@@ -6,7 +6,7 @@
  *
  * -DFUZZ_SEEDS gives a main of its own that writes the seeds into the folder named. */
 #include "../text_parts.c"
-#include "../../src/api/media_api.c"
+#include "../../src/api/media/media_api.c"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

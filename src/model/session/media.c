@@ -12,15 +12,21 @@
 
 /* ---- media ------------------------------------------------------------------------------------------------------- */
 
-static void infer__media_gone(infer_media *x) {
-    const infer_model *m = x->model;
+static void infer__media_free_parts(infer_media *x) {
+    infer__mem *mem = &x->model->mem;
     int32_t i;
     for (i = 0; i < x->n_parts; i++) {
-        infer__free(&x->model->mem, x->parts[i].text);
-        infer__free(&x->model->mem, x->parts[i].rows);
+        infer__free(mem, x->parts[i].text);
+        infer__free(mem, x->parts[i].rows);
     }
-    infer__free(&x->model->mem, x->parts);
-    infer__free(&x->model->mem, x);
+    infer__free(mem, x->parts);
+    infer__free(mem, x);
+}
+
+/* No reference is left. */
+static void infer__media_gone(infer_media *x) {
+    const infer_model *m = x->model;
+    if (!infer__senses_keep(x)) infer__media_free_parts(x);
     infer__model_let(m, INFER_OK);
 }
 
@@ -28,7 +34,6 @@ static void infer__media_let(infer_media *x) {
     if (x && infer__refs_drop(&x->refs)) infer__media_gone(x);
 }
 
-/* Parts are copied; their rows, from infer__alloc, become the media's unless this fails. The model is held. */
 static infer_result infer__media_make(infer_media **out, infer_model *m, const infer__media_part *parts, int32_t n,
                                       infer_error *err) {
     infer_media *x = (infer_media *)infer__calloc(&m->mem, 1, sizeof *x);
@@ -257,6 +262,9 @@ static void infer__spans_use(infer_context *c) {
     infer__pass *p = &c->ctx.pass;
     int32_t k;
     if (c->n_whole) p->end = c->row_end;
+    p->axes = c->model->hp.axes;
+    p->n_axes = INFER__MAX_HEAD_DIM / 2;
+    for (k = 0; c->picture && p->axes && k < 3; k++) p->axis[k] = c->picture->axis[k % 2];
     for (k = 0; c->n_shifted && c->model->hp.axes && k < INFER__AXES; k++) p->axis[k] = c->row_axis + k * c->plan.batch;
 }
 

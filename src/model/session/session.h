@@ -139,7 +139,12 @@ static infer_result infer__step_owner(const infer_context *c, const infer_step *
 /* The first position that must be recomputed but cannot be, since it was given as an embedding; -1 = none. */
 static int32_t infer__session_lost(const infer_session *s);
 
-/* media.c. Drop a reference. */
+/* media.c. Parts are copied; their rows, from infer__alloc, become the media's unless this fails. The model is held. */
+static infer_result infer__media_make(infer_media **out, infer_model *m, const infer__media_part *parts, int32_t n,
+                                      infer_error *err);
+/* Free it, whatever its references. */
+static void infer__media_free_parts(infer_media *x);
+/* Drop a reference. */
 static void infer__media_let(infer_media *x);
 /* The token of row i of a part. */
 static infer_token infer__media_token(const infer__media_part *p, int32_t i);
@@ -219,6 +224,8 @@ static infer_result infer__ids_make(infer__ids *x, const infer_segment *segments
                                     int32_t flags, infer_media *const *media, int32_t n_media, infer_error *err);
 static infer_result infer__ids_begin(infer__ids *x, infer_error *err);
 static void infer__ids_free(infer__ids *x);
+/* The tokens of one picture or sound. */
+static infer_result infer__ids_media(infer__ids *x, const infer_media *media, infer_error *err);
 static infer_result infer__media_check(const infer_model *model, infer_media *const *media, int32_t n,
                                        infer_error *err);
 /* The ids of a prompt (room for one more), begins: with BOS in front; p: media and text_flags. *out is to be freed. */

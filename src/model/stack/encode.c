@@ -22,6 +22,11 @@ static infer_result infer__stack_open(infer_model **out, const infer__gguf_origi
     m->stack.kind = kind;
     infer__gguf_begin(&files, &m->gguf, &m->mem, &m->report, origin);
     r = infer__gguf_step(&files, &m->gguf, NULL, err);
+    if (!r && !infer__stack_in(&m->gguf, kind)) {
+        infer__model_free(m);
+        infer__error_clear(err);
+        return r;
+    }
     if (!r) r = infer__model_build(m, &x, NULL, err);
     if (!r && m->why_code) r = infer__error(err, m->why_code, "%s", m->why_not);
     if (!r) {
@@ -38,6 +43,11 @@ static int32_t infer__stack_width(const infer_model *m) { return m->hp.n_out * (
 static int32_t infer__stack_tokens(const infer_model *m, int32_t width, int32_t height, infer_error *err) {
     infer__picture p;
     return infer__picture_sizes(m, width, height, &p, err) ? 0 : p.tokens;
+}
+
+static int infer__stack_fits(const infer_context *c, int32_t width, int32_t height) {
+    infer__picture p;
+    return infer__picture_sizes(c->model, width, height, &p, NULL) == INFER_OK && p.rows <= c->plan.batch;
 }
 
 static infer_result infer__stack_context(infer_context **out, infer_model *m, const infer_context_params *params,

@@ -321,11 +321,22 @@ static void infer__stack_width_of(infer_model *m, infer__layer *l) {
         l->n_ff = (int32_t)(rows == (uint64_t)m->hp.n_embd ? infer__shape_of(m, name, 0) : rows);
 }
 
+/* 1 when the file has a step that is not made of ops. */
+static int infer__stack_hosted(const infer_model *m, const infer__step *s) {
+    for (; s->kind; s++)
+        if (s->kind == INFER__STEP_CHUNKS ||
+            (s->kind == INFER__STEP_STD && infer__gguf_tensor_find(&m->gguf, s->name)))
+            return 1;
+    return 0;
+}
+
 static void infer__stack_parts(infer_model *m, infer__layer *l) {
     infer__part was[2];
     int32_t i;
     memcpy(was, l->parts, sizeof was);
     infer__stack_width_of(m, l);
+    l->on_host = (l->index == 0 && infer__stack_hosted(m, m->stack.row->input)) ||
+                 (l->index == m->hp.n_layer - 1 && infer__stack_hosted(m, m->stack.row->head));
     l->n_parts = 0;
     if (l->index == 0) infer__stack_part(m, l, &INFER__KIND_STACK_IN);
     if (l->index == 0 && infer__stack_keeps(m, 0)) infer__stack_part(m, l, &INFER__KIND_STACK_BESIDE);
@@ -351,10 +362,12 @@ static void infer__stack_parts(infer_model *m, infer__layer *l) {
 #include "rows_audio.h"
 
 /* title, norm, rotation, flags of the layers, what else is theirs, steps before and after, and the rest of the row. */
-#define INFER__SEES(title, norm_of, rope_of, flags_of, more, steps, last, ...)                                          \
-  { .arch = { INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_GELU_ERF), .norm = INFER__##norm_of,                     \
-              .rope = INFER__ROPE_##rope_of, .flags = flags_of, .name = title INFER__ALSO more },                       \
-    .kind = INFER__STACK_VISION, .input = INFER__##steps, .head = INFER__##last, __VA_ARGS__ }
+#define INFER__SEES(title, norm_of, rope_of, flags_of, more, steps, last, ...)                     \
+  {                                                                                                \
+    .arch = {INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_GELU_ERF), .norm = INFER__##norm_of, \
+             .rope = INFER__ROPE_##rope_of, .flags = flags_of, .name = title INFER__ALSO more},    \
+    .kind = INFER__STACK_VISION, .input = INFER__##steps, .head = INFER__##last, __VA_ARGS__       \
+  }
 #define INFER__ALSO(...) __VA_ARGS__
 #define INFER__LEARNED .places = INFER__PLACES_LEARNED
 #define INFER__ALL .biases = INFER__BIASES
@@ -372,7 +385,8 @@ static const infer__stack_row INFER__STACKS[] = {
     INFER__SEES("gemma4uv", RMS, NONE, INFER__EPS, (), IN_GEMMA4UV, HEAD_GEMMA4UV, .merge = 3, INFER__FACTOR, .flags = INFER__STACK_WIDE,
                 .places = INFER__PLACES_SUMS),
     INFER__SEES("gemma4v", RMS, HALVES, INFER__EPS | INFER__V_NORM_BARE, (, .fixup = infer__fix_gemma4v, .ignore = ".input_m .output_m"), IN_CLIP,
-                HEAD_GEMMA4V, .merge = 3, INFER__FACTOR, .places = INFER__PLACES_SUMS, .theta = 100, .turn = INFER__TURN_XY | INFER__TURN_BLOCKS,
+                HEAD_GEMMA4V, .merge = 3, INFER__FACTOR, .places = INFER__PLACES_SUMS, .theta = 100,
+                .turn = INFER__TURN_XY | INFER__TURN_BLOCKS,
                 .flags = INFER__STACK_SIGNED | INFER__STACK_RANGES, .biases = INFER__NEEDS_GATE | INFER__NEEDS_NORMS),
     INFER__SEES("glm4v", RMS, HALVES, INFER__EPS, (), IN_GLM4V, HEAD_GLM4V, .merge = 2, INFER__SPATIAL, .places = INFER__PLACES_CUBIC, INFER__YX, INFER__GATE),
     INFER__SEES("idefics3", LN, NONE, 0, (), IN_VIT, HEAD_IDEFICS3, .merge = 1, INFER__FACTOR, INFER__LEARNED, INFER__ALL), /* arXiv 2408.12637 */
@@ -609,13 +623,16 @@ static infer_result infer__stack_needs(const infer_model *m, infer_error *err) {
     uint8_t needs = m->stack.row->biases;
     int32_t i;
     size_t k;
-    if (needs & INFER__BIAS_NORMS && m->hp.norm == INFER__NORM_RMS) needs &= (uint8_t)~INFER__BIASES; /* InternVL's 6B */
+    if (needs & INFER__BIAS_NORMS && m->hp.norm == INFER__NORM_RMS)
+        needs &= (uint8_t)~INFER__BIASES; /* InternVL's 6B */
     for (i = 0; i < m->hp.n_layer; i++)
         for (k = 0; k < INFER__COUNT(slots); k++) {
             const infer__layer *l = &m->layers[i];
             if (slots[k].group & needs && l->w[slots[k].of].type && !l->w[slots[k].slot].type)
-                return infer__missing(l, slots[k].slot < INFER__W_ATTN_QKV ? &INFER__LAYER_SLOT_TABLE[slots[k].slot]
-                                                                           : infer__layer_slot(m, l, slots[k].slot), err);
+                return infer__missing(l,
+                                      slots[k].slot < INFER__W_ATTN_QKV ? &INFER__LAYER_SLOT_TABLE[slots[k].slot]
+                                                                        : infer__layer_slot(m, l, slots[k].slot),
+                                      err);
         }
     return INFER_OK;
 }

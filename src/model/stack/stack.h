@@ -141,7 +141,7 @@ typedef struct infer__picture {
 /* api/model_api.c: an empty model. */
 static infer_result infer__model_start(infer_model **out, const infer_model_params *params, uint32_t version,
                                        infer_error *err);
-/* Open a stack of a projector file, of this kind; params as of the text model. */
+/* Open a stack of a projector file, of this kind; params as of the text model. *out NULL: the file has none. */
 static infer_result infer__stack_open(infer_model **out, const infer__gguf_origin *origin, int32_t kind,
                                       const infer_model_params *params, infer_error *err);
 /* 1 when the file has a stack of this kind. */
@@ -154,6 +154,8 @@ static int32_t infer__stack_tokens(const infer_model *m, int32_t width, int32_t 
 /* A context for pictures up to this many patches; params: its threads, processors. */
 static infer_result infer__stack_context(infer_context **out, infer_model *m, const infer_context_params *params,
                                          int32_t width, int32_t height, infer_error *err);
+/* 1 when a context has room for a picture of this size. */
+static int infer__stack_fits(const infer_context *c, int32_t width, int32_t height);
 /* Encode a picture or sound: values: [height][width][3], normalised, or [bins][frames]; second: the next frame of a
  * video, or NULL. The context is not
  * claimed. session: its progress and trace, NULL = none. */

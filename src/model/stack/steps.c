@@ -96,7 +96,8 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
         cols = f->cols;
         if ((s.s->kind == INFER__STEP_MATRIX && !w->type) || (s.s->kind == INFER__STEP_NORM && !v->type)) {
             const infer__weight *bias = s.s->kind == INFER__STEP_NORM ? v + 1 : v;
-            if (bias->type) r = infer__error(err, INFER_ERR_FORMAT, "tensor %s: what it belongs to is missing", bias->name);
+            if (bias->type)
+                r = infer__error(err, INFER_ERR_FORMAT, "tensor %s: what it belongs to is missing", bias->name);
         }
         if (s.s->kind == INFER__STEP_STD && !v->type != !v[1].type)
             r = infer__error(err, INFER_ERR_FORMAT, "tensors %s and %s: one of them is missing", s.s->name, s.s->other);
@@ -413,7 +414,7 @@ static void infer__step_breaks(infer__walk *w, int breaks) {
     infer__walk_to(w, y, 1);
 }
 
-/* On the host: see infer__steps_lacks_head. */
+/* On the host: see infer__stack_hosted. */
 static void infer__step_std(infer__walk *w) {
     const infer__stack *s = &w->c->model->stack;
     int32_t i, j;
@@ -616,6 +617,11 @@ static void infer__steps_describe(infer__text_out *o, const infer_model *m, cons
     }
 }
 
+static const char *infer__steps_lacks(const infer__ops *ops, const infer__layer *l) {
+    (void)ops;
+    return l->on_host ? "steps of a projector that are no ops" : NULL;
+}
+
 /* ---- the kinds --------------------------------------------------------------------------------------------------- */
 
 static infer_result infer__steps_ends(const infer_model *m, infer__steps s, const infer__flow *f, infer_error *err) {
@@ -632,7 +638,6 @@ static infer_result infer__steps_ends(const infer_model *m, infer__steps s, cons
 static void infer__steps_end_in(infer_context *c, infer__tensor *t, infer__tensor *x) {
     const infer__picture *p = c->picture;
     infer__copy_rows(c, t, x);
-    memcpy(c->ctx.pass.axis, p->axis, sizeof p->axis);
     if (p->lists.host) {
         const infer__tensor y = infer__pass_kept(c, x->rows, 0, x->rows, c->model->stack.list);
         infer__ops_of(&c->ctx)->upload(&c->ctx, y.buf, y.offset, p->lists.host, p->lists.bytes);

@@ -1,21 +1,13 @@
 /* media_api.c: pictures and sounds for callers: which file, and src/media/media.c does the rest. */
-#include "../media/media.h"
+#include "../../media/media.h"
 
-/* Where a file is: one of path, io and data is given. */
-typedef struct infer__media_origin {
-    const char *path;
-    const infer_io *io;
-    const void *data;
-    size_t size;
-} infer__media_origin;
-
-/* Into the picture or the sound, of which one is given. */
-static infer_result infer__media_call(infer_image *image, infer_sound *sound, const infer__media_origin *from,
+/* Into the picture or the sound, from the path or io, of which one each is given. */
+static infer_result infer__media_call(infer_image *image, infer_sound *sound, const char *path, const infer_io *io,
                                       const infer_media_params *params, infer_error *err) {
 #if defined(INFER_NO_MEDIA)
     if (image) memset(image, 0, sizeof *image);
     if (sound) memset(sound, 0, sizeof *sound);
-    (void)from, (void)params;
+    (void)path, (void)io, (void)params;
     return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA");
 #else
     infer__media m;
@@ -26,16 +18,10 @@ static infer_result infer__media_call(infer_image *image, infer_sound *sound, co
     else memset(sound, 0, sizeof *sound);
     if ((r = infer__media_begin(&m, params, err)) != INFER_OK) return r;
     memset(&s, 0, sizeof s);
-    if (from->path) {
-        r = infer__source_open_path(&s, from->path, INFER__MAP_NEVER, err);
-    } else if (from->io && (from->io->read || from->io->mapped)) {
-        s.io = *from->io;
-    } else if (from->data) {
-        s.io.mapped = from->data;
-        s.io.size = from->size;
-    } else {
+    if (io) s.io = *io;
+    if (path) r = infer__source_open_path(&s, path, INFER__MAP_NEVER, err);
+    else if (!s.io.read && !s.io.mapped)
         r = infer__error(err, INFER_ERR_ARGUMENT, "there is no file: its path, io or data is NULL");
-    }
     if (r == INFER_OK) r = image ? infer__image_read(&m, &s, image) : infer__sound_read(&m, &s, sound);
     infer__source_close(&s, &m.mem);
     return r;
@@ -44,34 +30,29 @@ static infer_result infer__media_call(infer_image *image, infer_sound *sound, co
 
 INFER_API infer_result infer_image_open(infer_image *out, const char *path, const infer_media_params *params,
                                         infer_error *err) {
-    const infer__media_origin from = { path, NULL, NULL, 0 };
-    return infer__media_call(out, NULL, &from, params, err);
+    return infer__media_call(out, NULL, path, NULL, params, err);
 }
 INFER_API infer_result infer_image_open_io(infer_image *out, const infer_io *io, const infer_media_params *params,
                                            infer_error *err) {
-    const infer__media_origin from = { NULL, io, NULL, 0 };
-    return infer__media_call(out, NULL, &from, params, err);
+    return infer__media_call(out, NULL, NULL, io, params, err);
 }
 INFER_API infer_result infer_image_decode(infer_image *out, const void *data, size_t size,
                                           const infer_media_params *params, infer_error *err) {
-    const infer__media_origin from = { NULL, NULL, data, size };
-    return infer__media_call(out, NULL, &from, params, err);
+    const infer_io io = { NULL, NULL, size, data };
+    return infer__media_call(out, NULL, NULL, &io, params, err);
 }
-
 INFER_API infer_result infer_sound_open(infer_sound *out, const char *path, const infer_media_params *params,
                                         infer_error *err) {
-    const infer__media_origin from = { path, NULL, NULL, 0 };
-    return infer__media_call(NULL, out, &from, params, err);
+    return infer__media_call(NULL, out, path, NULL, params, err);
 }
 INFER_API infer_result infer_sound_open_io(infer_sound *out, const infer_io *io, const infer_media_params *params,
                                            infer_error *err) {
-    const infer__media_origin from = { NULL, io, NULL, 0 };
-    return infer__media_call(NULL, out, &from, params, err);
+    return infer__media_call(NULL, out, NULL, io, params, err);
 }
 INFER_API infer_result infer_sound_decode(infer_sound *out, const void *data, size_t size,
                                           const infer_media_params *params, infer_error *err) {
-    const infer__media_origin from = { NULL, NULL, data, size };
-    return infer__media_call(NULL, out, &from, params, err);
+    const infer_io io = { NULL, NULL, size, data };
+    return infer__media_call(NULL, out, NULL, &io, params, err);
 }
 
 INFER_API infer_result infer_sound_convert(infer_sound *out, const float *samples, size_t frames, int32_t channels,
@@ -91,20 +72,18 @@ INFER_API infer_result infer_sound_convert(infer_sound *out, const float *sample
 }
 
 /* What was read; nothing else has an owner. */
-static void infer__media_close(void *owner, void *data) {
-#if defined(INFER_NO_MEDIA)
-    (void)owner, (void)data;
-#else
-    infer__media_free(owner, data);
-#endif
+static void infer__media_free(void *owner, void *data) {
+    infer__mem mem = *(infer__mem *)owner; /* which is freed through itself */
+    infer__free(&mem, data);
+    infer__free(&mem, owner);
 }
 INFER_API void infer_image_free(infer_image *image) {
     if (!image || !image->owner) return;
-    infer__media_close(image->owner, image->rgb);
+    infer__media_free(image->owner, image->rgb);
     memset(image, 0, sizeof *image);
 }
 INFER_API void infer_sound_free(infer_sound *sound) {
     if (!sound || !sound->owner) return;
-    infer__media_close(sound->owner, sound->samples);
+    infer__media_free(sound->owner, sound->samples);
     memset(sound, 0, sizeof *sound);
 }
