@@ -335,7 +335,7 @@ static void infer__stack_parts(infer_model *m, infer__layer *l) {
     int32_t i;
     memcpy(was, l->parts, sizeof was);
     infer__stack_width_of(m, l);
-    l->on_host = (l->index == 0 && infer__stack_hosted(m, m->stack.row->input)) ||
+    l->on_host = !m->hp.n_block || (l->index == 0 && infer__stack_hosted(m, m->stack.row->input)) ||
                  (l->index == m->hp.n_layer - 1 && infer__stack_hosted(m, m->stack.row->head));
     l->n_parts = 0;
     if (l->index == 0) infer__stack_part(m, l, &INFER__KIND_STACK_IN);
