@@ -3,7 +3,7 @@
  * Owns:  the names of types (nothing else compares one), and of the tensors of steps; keys of all stacks.
  * Rules: as in arch.c. What the file says is not repeated here.
  * Facts: the models' published code, and llama.cpp's tools/mtmd, which the files are written for: where these two
- *        differ, docs/media.md says which one a row follows.
+ *        differ, docs/projectors.md says which one a row follows.
  */
 #include "../model.h"
 
