@@ -280,13 +280,13 @@ typedef struct job {
     int stream, usage, k; /* usage: at the end of the stream; k: logprobs, -1 = none */
     infer_request_params params;
     infer_chat_params chat;
-    cli_text messages, tools, variables, begun, ended; /* of chat; ended: a template that ends the reasoning */
+    cli_text messages, tools, variables, begun, ended, tool; /* of chat; ended: a template that ends the reasoning; tool: the only one */
     const char **stops;
     infer_token *stop_ids;
     infer_grammar *grammar;
     int tool_calls;      /* the model may call: replies are parsed for calls */
     int one_call;        /* no more than one */
-    int formed, forced;  /* the reply has a given form; it is a call: its marks have begun */
+    int formed, forced;  /* the reply has a given form; it consists of calls */
     int nothing;         /* no token is to be generated */
     void *own;           /* the interface's; freed with the job */
     void (*own_free)(void *own);
@@ -332,15 +332,8 @@ int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice);
 /* {"type": "json_schema", ...}; `where`: the parameter's name. And the grammar of the request, if any. */
 int chat_response_format(job *j, const infer_json *format, const char *where);
 int chat_grammar(job *j, const infer_grammar_params *p, const char *where);
-const char *chat_tool_name(const infer_json *tool);
 /* Last: what has been set agrees with the template. */
 int chat_check(job *j);
-
-/* ---- forced.c ------------------------------------------------------------------------------- */
-
-enum { MAX_TOOLS = 256 };
-/* The reply is a call of the tool of this name; NULL = of one of the tools. */
-int chat_force(job *j, const infer_json *tools, const char *name);
 
 /* ---- reply.c -------------------------------------------------------------------------------- */
 
