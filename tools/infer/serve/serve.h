@@ -8,7 +8,6 @@
  *   models.c     models, with their queues and contexts
  *   generate.c   requests of a queue that answer one HTTP request, and what they produce
  *   chat.c       a conversation, the form of its reply, and whether the template agrees
- *   forced.c     a tool_choice that forces a call
  *   reply.c      stop reasons, log probabilities and other parts of replies that interfaces share
  *   chat_completions.c, completions.c, responses.c, messages.c, embeddings.c, text.c, status.c
  *                the interfaces
@@ -144,6 +143,7 @@ typedef struct served {
     pthread_mutex_t texts_lock; /* of the context for vectors, made on first use */
     infer_context *texts;
     int texts_waiting;
+    struct texts *asking;       /* models_lock: those whose vectors are to be made */
     struct served *next;
 } served;
 
@@ -155,8 +155,12 @@ served *models_take(struct server *s, const char *name, failure *f);
 void models_release(struct server *s, served *m);
 /* The same without loading it. */
 const served *models_find(struct server *s, const char *name, failure *f);
-/* The context for vectors and scores, locked until models_texts_done. Returns 0 after setting f. */
-int models_texts(struct server *s, served *m, failure *f);
+/* The context for vectors and scores, locked until models_texts_done. Returns 0 after setting f.
+ * t (may be NULL) is in m->asking while it waits: who has the context may do its work and take it out. */
+struct texts;
+int models_texts(struct server *s, served *m, struct texts *t, failure *f);
+void texts_join(struct texts **list, struct texts *t);
+void texts_leave(struct texts **list, struct texts *t);
 void models_texts_done(struct server *s, served *m);
 
 /* ---- server.c ------------------------------------------------------------------------------- */
