@@ -18,6 +18,9 @@ typedef struct infer__call_maker {
     const infer__chat_reader *p;
     const infer__calls_wanted *want;
     const infer__chat_call_kind *k;
+    const infer_json **names;    /* of n tools that may be called, */
+    const infer__sx **arguments; /* and the rules of theirs */
+    uint32_t n;
 } infer__call_maker;
 
 static const infer_json INFER__CALL_NO_PARAMETERS = {.kind = INFER_JSON_OBJECT};
@@ -201,12 +204,13 @@ static void infer__call_notation(infer__call_maker *m) {
     }
 }
 
-/* A call without what stands around all of them. */
-static const infer__sx *infer__call_of(infer__call_maker *m, const infer_json *name, const infer__sx *args) {
+/* Call number i of a tool, without what stands around all of them. */
+static const infer__sx *infer__call_of(infer__call_maker *m, const infer_json *name, const infer__sx *args, uint32_t i) {
     const infer__chat_call_kind *k = m->k;
     infer__schema *c = &m->c;
     const infer__sx *v[16], *called = infer__sx_text(c, name->s, (size_t)name->n), *line = infer__call_break(m, 1);
-    const infer__range digit = {'0', '9'};
+    const long long number = (long long)(m->p->call_number + i);
+    char id[32];
     const int harmony = (m->p->format->flags & INFER__FORMAT_HARMONY) != 0, list = k->shape == INFER__SHAPE_ARGS && (k->flags & INFER__CALL_LIST);
     uint32_t n = 0;
     if (k->shape == INFER__SHAPE_JSON || list) {
@@ -224,12 +228,11 @@ static const infer__sx *infer__call_of(infer__call_maker *m, const infer_json *n
     } else {
         v[n++] = harmony ? infer__call_mark(m, "<|channel|>commentary to=functions.") : infer__call_mark(m, k->prefix);
         if (k->flags & INFER__CALL_ID_FIRST) {
-            v[n++] = infer__sx_pair(c, infer__sx_word(c, "call"), infer__sx_rep(c, infer__sx_class(c, &digit, 1), 5, 5));
+            v[n++] = infer__sx_text(c, id, infer__format(id, sizeof id, "call%05lld", number));
             v[n++] = infer__call_mark(m, k->id_sep);
         }
         v[n++] = called;
-        if (k->flags & INFER__CALL_ID_NUMBERED)
-            v[n++] = infer__sx_pair(c, infer__sx_word(c, ":"), infer__sx_rep(c, infer__sx_class(c, &digit, 1), 1, 3));
+        if (k->flags & INFER__CALL_ID_NUMBERED) v[n++] = infer__sx_text(c, id, infer__format(id, sizeof id, ":%lld", number));
         v[n++] = infer__call_mark(m, harmony ? " <|constrain|>json<|message|>" : k->name_end);
         v[n++] = k->shape == INFER__SHAPE_XML ? line : k->tail ? infer__sx_word(c, "\n") : &INFER__SX_NOTHING;
         v[n++] = args;
@@ -238,39 +241,52 @@ static const infer__sx *infer__call_of(infer__call_maker *m, const infer_json *n
     return infer__sx_seq(c, v, n);
 }
 
+/* A rule for call number i of any of the tools. */
+static const infer__sx *infer__call_any(infer__call_maker *m, uint32_t i, const infer__sx *const *around) {
+    infer__schema *c = &m->c;
+    const infer__sx **calls = (const infer__sx **)infer__schema_get_mem(c, (uint64_t)m->n + 1, sizeof *calls);
+    const uint32_t rule = infer__sx_rule_new(c);
+    const infer__sx *x;
+    uint32_t k;
+    for (k = 0; calls && k < m->n; k++) calls[k] = infer__call_of(m, m->names[k], m->arguments[k], i);
+    x = calls ? infer__sx_alt(c, calls, m->n) : &INFER__SX_NONE;
+    infer__sx_define(c, rule, infer__sx_pair(c, infer__sx_pair(c, around[0], x), around[1]));
+    return infer__sx_ref(c, rule);
+}
+
 /* The calls: what stands around each of them, between them, and around all. */
-static const infer__sx *infer__call_all(infer__call_maker *m, const infer__sx *call) {
+static const infer__sx *infer__call_all(infer__call_maker *m) {
     const infer__chat_call_kind *k = m->k;
     infer__schema *c = &m->c;
-    const infer__sx *line = infer__call_break(m, 1), *v[7], *x[5];
+    const infer__sx *line = infer__call_break(m, 1), *around[2], *x[4], *call, *rest, *between;
     const int json = k->shape == INFER__SHAPE_JSON, list = (k->flags & INFER__CALL_LIST) != 0 || k->shape == INFER__SHAPE_PYTHON;
     const int harmony = (m->p->format->flags & INFER__FORMAT_HARMONY) != 0, one = k->flags & INFER__CALL_ONE;
-    const uint32_t most = one ? 1 : m->want->most > 0 ? (uint32_t)m->want->most : INFER__CALLS_USUAL, rule = infer__sx_rule_new(c);
+    const uint32_t most = one ? 1 : m->want->most > 0 ? (uint32_t)m->want->most : INFER__CALLS_USUAL;
     const infer__sx *section = infer__sx_pair(c, infer__call_mark(m, k->section), k->section ? line : &INFER__SX_NOTHING);
     const infer__sx *section_end = k->section_end ? infer__sx_pair(c, line, infer__call_mark(m, k->section_end)) : &INFER__SX_NOTHING;
     const infer__sx *open = infer__sx_pair(c, infer__call_mark(m, k->open), json && k->open && !list ? line : &INFER__SX_NOTHING);
     const infer__sx *end = one || (k->flags & INFER__CALL_BARE) || harmony ? &INFER__SX_NOTHING
                                : infer__sx_pair(c, json && !list ? line : &INFER__SX_NOTHING, infer__call_mark(m, k->end));
-    uint32_t n = 0;
+    uint32_t i;
+    around[0] = list ? &INFER__SX_NOTHING : open;
+    around[1] = list ? &INFER__SX_NOTHING : end;
     if (!list && (k->flags & INFER__CALL_EACH)) {
-        v[n++] = section;
-        section = section_end = infer__sx_pair(c, line, infer__call_mark(m, k->section_end));
-        v[n++] = open;
-        v[n++] = call;
-        v[n++] = end;
-        v[n++] = section_end;
+        around[0] = infer__sx_pair(c, section, open);
+        around[1] = infer__sx_pair(c, end, section_end);
         section = section_end = &INFER__SX_NOTHING;
-    } else if (!list) {
-        v[n++] = open;
-        v[n++] = call;
-        v[n++] = end;
-    } else v[n++] = call;
-    infer__sx_define(c, rule, infer__sx_seq(c, v, n));
-    call = infer__sx_ref(c, rule);
+    }
+    between = list ? infer__sx_word(c, ", ") : k->flags & INFER__CALL_BARE ? infer__sx_word(c, "; ") : line;
+    if (k->flags & (INFER__CALL_ID_FIRST | INFER__CALL_ID_NUMBERED)) { /* each has its own number */
+        for (rest = &INFER__SX_NOTHING, i = INFER__MIN(most, 100); i-- > 1 && c->r == INFER_OK;)
+            rest = infer__sx_rep(c, infer__sx_pair(c, infer__sx_pair(c, between, infer__call_any(m, i, around)), rest), 0, 1);
+        call = infer__call_any(m, 0, around);
+    } else {
+        call = infer__call_any(m, 0, around);
+        rest = infer__sx_rep(c, infer__sx_pair(c, between, call), 0, most - 1);
+    }
     x[0] = list ? infer__sx_pair(c, open, infer__sx_word(c, "[")) : section;
     x[1] = call;
-    x[2] = list ? infer__sx_word(c, ", ") : k->flags & INFER__CALL_BARE ? infer__sx_word(c, "; ") : line;
-    x[2] = infer__sx_rep(c, infer__sx_pair(c, x[2], call), 0, most - 1);
+    x[2] = rest;
     x[3] = list ? infer__sx_pair(c, infer__sx_word(c, "]"), end) : section_end;
     return infer__sx_seq(c, x, 4);
 }
@@ -335,42 +351,45 @@ static int infer__call_names(const infer__chat_call_kind *k, const infer_json *n
     return 1;
 }
 
-/* A call of tool i, or NEVER when it is another than the one that is wanted. */
-static const infer__sx *infer__call_tool(infer__call_maker *m, size_t i) {
+/* Tool i, unless it is another than the one that is wanted. */
+static void infer__call_tool(infer__call_maker *m, size_t i) {
     const infer_json *tool = &m->p->tools->v.items[i], *f = infer__json_get(tool, "function", 8), *name;
     infer__schema *c = &m->c;
-    const infer__sx *x = &INFER__SX_NONE;
+    const infer__sx *x;
+    uint32_t rule;
     char said[sizeof c->err->message];
     if (f && f->kind == INFER_JSON_OBJECT) tool = f;
     name = infer__json_get(tool, "name", 4);
     if (!name || name->kind != INFER_JSON_STRING) {
         c->r = infer__error(c->err, INFER_ERR_FORMAT, "tools[%u]: a name is expected", (unsigned)i);
-        return x;
+        return;
     }
-    if (m->want->tool && (strlen(m->want->tool) != name->n || memcmp(m->want->tool, name->s, (size_t)name->n) != 0)) return x;
+    if (m->want->tool && (strlen(m->want->tool) != name->n || memcmp(m->want->tool, name->s, (size_t)name->n) != 0)) return;
     if (!infer__call_names(m->k, name)) {
         c->r = infer__error(c->err, INFER_ERR_UNSUPPORTED, "calls in the format %s cannot have the name \"%.60s\"", m->p->format->name, name->s);
-        return x;
+        return;
     }
     c->root = infer__json_get(tool, "parameters", 10);
     if (!c->root || c->root->kind == INFER_JSON_NULL) c->root = &INFER__CALL_NO_PARAMETERS;
     c->nested_ids = -1;
-    x = infer__call_of(m, name, infer__schema_args(c, &m->args));
+    x = infer__schema_args(c, &m->args);
+    rule = infer__sx_rule_new(c);
+    infer__sx_define(c, rule, x);
+    m->names[m->n] = name;
+    m->arguments[m->n++] = infer__sx_ref(c, rule);
     if (c->r != INFER_OK && c->r != INFER_ERR_MEMORY && c->err) {
         infer__format(said, sizeof said, "%s", c->err->message);
         infer__error(c->err, c->r, "tool \"%.60s\": %s", name->s, said);
     }
-    return x;
 }
 
 static infer_result infer__chat_grammar(infer__bytes *out, const infer__chat_reader *p, infer__mem *mem,
                                         const infer__calls_wanted *want, infer_error *err) {
     infer__call_maker m;
-    const infer__sx **calls, *root = &INFER__SX_NONE;
+    const infer__sx *root = &INFER__SX_NONE;
     infer_error own;
     infer__chat_call_kind kind;
     size_t i, n = p->tools ? p->tools->n : 0;
-    int any = 0;
     memset(&m, 0, sizeof m);
     m.p = p;
     m.want = want;
@@ -383,15 +402,13 @@ static infer_result infer__chat_grammar(infer__bytes *out, const infer__chat_rea
     infer__schema_begin(&m.c, mem, want->watch, 0, err ? err : &own);
     m.c.root = &INFER__CALL_NO_PARAMETERS;
     infer__call_notation(&m);
-    calls = (const infer__sx **)infer__schema_get_mem(&m.c, (uint64_t)n + 1, sizeof *calls);
-    for (i = 0; calls && i < n && m.c.r == INFER_OK; i++) {
-        calls[i] = infer__call_tool(&m, i);
-        any |= calls[i]->kind != INFER__SX_NEVER;
-    }
-    if (m.c.r == INFER_OK && !any)
+    m.names = (const infer_json **)infer__schema_get_mem(&m.c, (uint64_t)n + 1, sizeof *m.names);
+    m.arguments = (const infer__sx **)infer__schema_get_mem(&m.c, (uint64_t)n + 1, sizeof *m.arguments);
+    for (i = 0; m.names && m.arguments && i < n && m.c.r == INFER_OK; i++) infer__call_tool(&m, i);
+    if (m.c.r == INFER_OK && m.n == 0)
         m.c.r = infer__error(m.c.err, INFER_ERR_ARGUMENT, want->tool ? "there is no tool \"%.60s\"" : "there are no tools%.0s",
                              want->tool ? want->tool : "");
     m.c.root = &INFER__CALL_NO_PARAMETERS;
-    if (m.c.r == INFER_OK) root = infer__sx_pair(&m.c, infer__call_reasoning(&m), infer__call_all(&m, infer__sx_alt(&m.c, calls, (uint32_t)n)));
+    if (m.c.r == INFER_OK) root = infer__sx_pair(&m.c, infer__call_reasoning(&m), infer__call_all(&m));
     return infer__schema_end(&m.c, root, out);
 }
