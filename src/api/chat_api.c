@@ -500,7 +500,7 @@ static infer_result infer__chat_grammar_text(infer__bytes *out, infer_model *mod
     want.tokenizer = model->tokenizer;
     want.tool = params->tool;
     want.most = params->most;
-    want.no_reasoning = chat->thinking < 0 || infer__chat_reasoned(&made.text);
+    want.no_reasoning = params->no_reasoning || chat->thinking < 0 || infer__chat_reasoned(&made.text);
     want.text = made.source.s;
     want.n = (size_t)made.source.n;
     want.watch = &watch;

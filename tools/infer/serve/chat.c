@@ -293,6 +293,7 @@ static int force(job *j) {
     memset(&p, 0, sizeof p);
     p.tool = j->tool.n ? j->tool.s : NULL;
     p.most = j->one_call;
+    p.no_reasoning = j->no_reasoning;
     r = infer_chat_grammar(&j->grammar, j->model->model, &j->chat, &p, &err);
     if (r == INFER_OK) return 1;
     if (r == INFER_ERR_MEMORY) return fail(f, 503, NULL, "tool_choice", "%s", err.message);

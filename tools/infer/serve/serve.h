@@ -290,7 +290,8 @@ typedef struct job {
     infer_grammar *grammar;
     int tool_calls;      /* the model may call: replies are parsed for calls */
     int one_call;        /* no more than one */
-    int formed, forced;  /* the reply has a given form; it consists of calls */
+    int formed, forced;  /* the reply has a given form; it consists of calls, */
+    int no_reasoning;    /* with no reasoning before them that the template does not begin */
     int nothing;         /* no token is to be generated */
     void *own;           /* the interface's; freed with the job */
     void (*own_free)(void *own);
