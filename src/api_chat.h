@@ -110,8 +110,9 @@ typedef struct infer_chat_grammar_params {
  * writes them, with arguments that satisfy the tools' JSON Schemas (an argument that a schema does not name is allowed
  * where the schema says so itself, and where the format writes arguments as JSON). Give it to the sampler of infer_chat
  * or of a request: what the parser then reads are calls. Reasoning may come first where the template has it, unless
- * chat->thinking is -1, no_reasoning is 1 or the prompt has ended it. The marks of the format are single tokens where the vocabulary has
- * them. chat->begun must be NULL. params may be NULL. Errors: those of infer_chat_render and infer_grammar_create;
+ * chat->thinking is -1, no_reasoning is 1 or the prompt has ended it. The marks of the format are single tokens where
+ * the vocabulary has them. chat->begun must be NULL. params may be NULL. Errors: those of infer_chat_render and
+ * infer_grammar_create;
  * ARGUMENT (no tools, or none of this name), UNSUPPORTED (the template teaches no format of calls; a name or a schema
  * that the format has no place for, with the tool's name). */
 INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *model, const infer_chat_params *chat,

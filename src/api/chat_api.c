@@ -470,6 +470,7 @@ static infer_result infer__chat_turn_parser(const infer_model *model, const infe
     return r;
 }
 
+#if !defined(INFER_NO_GRAMMAR)
 /* 1 when the prompt ends with the end of reasoning: there is none to come. */
 static int infer__chat_reasoned(const infer__rendered *text) {
     const infer__chat_think *t;
@@ -482,13 +483,6 @@ static int infer__chat_reasoned(const infer__rendered *text) {
 
 static infer_result infer__chat_grammar_text(infer__bytes *out, infer_model *model, const infer_chat_params *chat,
                                              const infer_chat_grammar_params *params, infer_error *err) {
-#if defined(INFER_NO_GRAMMAR)
-    (void)out;
-    (void)model;
-    (void)chat;
-    (void)params;
-    return infer__grammar_left_out(err);
-#else
     infer__calls_wanted want;
     infer__chat_made made;
     infer_chat_parser *parser = NULL;
@@ -509,7 +503,6 @@ static infer_result infer__chat_grammar_text(infer__bytes *out, infer_model *mod
     infer_chat_parser_destroy(parser);
     infer__chat_made_free(&made);
     return r;
-#endif
 }
 
 INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *model, const infer_chat_params *chat,
@@ -544,6 +537,16 @@ INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *mode
     infer__bytes_free(&text);
     return infer__model_let(model, r);
 }
+#else
+INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *model, const infer_chat_params *chat,
+                                          const infer_chat_grammar_params *params, infer_error *err) {
+    (void)model;
+    (void)chat;
+    (void)params;
+    if (out) *out = NULL;
+    return infer__grammar_left_out(err);
+}
+#endif
 
 /* The caller's stop strings, plus the end mark of ChatML where it is used. */
 static infer_result infer__chat_stops(infer__mem *mem, int chatml, infer_generate_params *g, const char ***out,

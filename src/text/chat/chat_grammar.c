@@ -2,8 +2,8 @@
  *
  * Owns:  infer__call_maker: rows of CHAT_CALLS -> expressions around the arguments of schema.c, written as one grammar.
  * Rules: what the grammar allows, chat_call.c reads as calls of the tools that were asked for, with arguments that
- *        satisfy their schemas. So a text between tags has no closing tag in it, and a string that the reader would take
- *        for another value (see infer__chat_value_put) is not written where the schema allows both. Marks that are
+ *        satisfy their schemas. So a text between tags has no closing tag in it, and a string that the reader would
+ *        take for another value (see infer__chat_value_put) is not written where the schema allows both. Marks that are
  *        tokens are those tokens.
  * Start: infer__chat_grammar.
  */
@@ -33,11 +33,13 @@ static const infer__sx *infer__call_mark(infer__call_maker *m, const char *s) {
     infer_token ids[64];
     char text[64];
     size_t count = 0, at = 0, i, len, found;
-    if (t && n && infer__tokenize(t, m->c.mem, s, n, INFER_TEXT_PARSE_SPECIAL, ids, 64, &count, NULL) != INFER_OK) count = 0;
+    if (t && n && infer__tokenize(t, m->c.mem, s, n, INFER_TEXT_PARSE_SPECIAL, ids, 64, &count, NULL) != INFER_OK)
+        count = 0;
     for (i = 0; i < INFER__MIN(count, 64); i++) {
         const int32_t flags = infer__token_flags(t, ids[i]);
         if (!(flags & (INFER_TOKEN_CONTROL | INFER_TOKEN_USER))) continue;
-        if (infer__token_text(t, ids[i], text, sizeof text, &len) != INFER_OK || len == 0 || len > sizeof text) continue;
+        if (infer__token_text(t, ids[i], text, sizeof text, &len) != INFER_OK || len == 0 || len > sizeof text)
+            continue;
         if (!(flags & INFER_TOKEN_CONTROL) && !strchr("<[]", text[0])) continue; /* white space, perhaps */
         if ((found = infer__chat_find(s, n, at, text, len)) == n) continue;
         x = infer__sx_pair(&m->c, x, infer__sx_text(&m->c, s + at, found - at));
@@ -74,7 +76,8 @@ static const infer__sx *infer__call_literal(infer__call_maker *m, const infer_js
     memset(&read, 0, sizeof read);
     memset(&want, 0, sizeof want);
     read.mem = want.mem = m->c.mem;
-    infer__chat_value_put(&read, v->s, n, schema, m->k->flags & INFER__CALL_TYPED ? INFER__VALUE_STRING : INFER__VALUE_TYPED);
+    infer__chat_value_put(&read, v->s, n, schema,
+                          m->k->flags & INFER__CALL_TYPED ? INFER__VALUE_STRING : INFER__VALUE_TYPED);
     infer__json_quote(&want, v->s, n);
     if (read.failed || want.failed) infer__schema_no_memory(&m->c);
     else if (read.n == want.n && memcmp(read.s, want.s, want.n) == 0) x = infer__sx_text(&m->c, v->s, n);
@@ -98,7 +101,8 @@ static const infer__sx *infer__call_strings(infer__call_maker *m, const infer__n
     infer__nodes_add(c, &all, infer__schema_of_types(c, c->root, INFER__T_STRING));
     for (i = k = 0; i < INFER__COUNT(INFER__CALL_TAKEN); i++) {
         const char *pattern = INFER__CALL_TAKEN[i].pattern;
-        if (INFER__CALL_TAKEN[i].kinds & kinds) taken[k++].x = infer__pattern_parse(c, c->root, pattern, strlen(pattern));
+        if (INFER__CALL_TAKEN[i].kinds & kinds)
+            taken[k++].x = infer__pattern_parse(c, c->root, pattern, strlen(pattern));
     }
     memset(&alts, 0, sizeof alts);
     infer__schema_expand(c, all.v, all.n, &alts);
@@ -155,8 +159,11 @@ static const infer__sx *infer__call_member(infer__args *args, infer__schema *c, 
     if (k->value_end) infer__format(end, sizeof end, "%s", k->value_end);
     c->avoid[0] = k->value_end ? k->value_end : "]<]minimax[>["; /* also where elements are inside */
     c->avoid[1] = "<![CDATA[";
-    text = typed || !kinds || (kinds & string)
-               ? infer__call_strings(m, list, schema, typed || kinds == string ? 0 : kinds ? kinds : ~0u) : &INFER__SX_NONE;
+    text = typed || !kinds || (kinds & string) ? infer__call_strings(m, list, schema,
+                                                                     typed || kinds == string ? 0
+                                                                     : kinds                  ? kinds
+                                                                                              : ~0u)
+                                               : &INFER__SX_NONE;
     c->avoid[0] = c->avoid[1] = NULL;
     other = kinds == string && !typed ? &INFER__SX_NONE
             : typed || !kinds || (kinds & string) ? infer__call_others(m, list, typed ? 0 : kinds & ~string)
@@ -200,18 +207,22 @@ static void infer__call_notation(infer__call_maker *m) {
         c->string = infer__sx_rule_new(c);
         memset(&any, 0, sizeof any);
         any.types = INFER__T_STRING;
-        infer__sx_define(c, c->string, infer__sx_pair(c, infer__sx_pair(c, c->quote, infer__schema_chars(c, &any, NULL, 0)), c->quote));
+        infer__sx_define(
+            c, c->string,
+            infer__sx_pair(c, infer__sx_pair(c, c->quote, infer__schema_chars(c, &any, NULL, 0)), c->quote));
     }
 }
 
 /* Call number i of a tool, without what stands around all of them. */
-static const infer__sx *infer__call_of(infer__call_maker *m, const infer_json *name, const infer__sx *args, uint32_t i) {
+static const infer__sx *infer__call_of(infer__call_maker *m, const infer_json *name, const infer__sx *args,
+                                       uint32_t i) {
     const infer__chat_call_kind *k = m->k;
     infer__schema *c = &m->c;
     const infer__sx *v[16], *called = infer__sx_text(c, name->s, (size_t)name->n), *line = infer__call_break(m, 1);
     const long long number = (long long)(m->p->call_number + i);
     char id[32];
-    const int harmony = (m->p->format->flags & INFER__FORMAT_HARMONY) != 0, list = k->shape == INFER__SHAPE_ARGS && (k->flags & INFER__CALL_LIST);
+    const int harmony = (m->p->format->flags & INFER__FORMAT_HARMONY) != 0,
+              list = k->shape == INFER__SHAPE_ARGS && (k->flags & INFER__CALL_LIST);
     uint32_t n = 0;
     if (k->shape == INFER__SHAPE_JSON || list) {
         v[n++] = infer__sx_word(c, "{\"name\": ");
@@ -232,7 +243,8 @@ static const infer__sx *infer__call_of(infer__call_maker *m, const infer_json *n
             v[n++] = infer__call_mark(m, k->id_sep);
         }
         v[n++] = called;
-        if (k->flags & INFER__CALL_ID_NUMBERED) v[n++] = infer__sx_text(c, id, infer__format(id, sizeof id, ":%lld", number));
+        if (k->flags & INFER__CALL_ID_NUMBERED)
+            v[n++] = infer__sx_text(c, id, infer__format(id, sizeof id, ":%lld", number));
         v[n++] = infer__call_mark(m, harmony ? " <|constrain|>json<|message|>" : k->name_end);
         v[n++] = k->shape == INFER__SHAPE_XML ? line : k->tail ? infer__sx_word(c, "\n") : &INFER__SX_NOTHING;
         v[n++] = args;
@@ -259,14 +271,20 @@ static const infer__sx *infer__call_all(infer__call_maker *m) {
     const infer__chat_call_kind *k = m->k;
     infer__schema *c = &m->c;
     const infer__sx *line = infer__call_break(m, 1), *around[2], *x[4], *call, *rest, *between;
-    const int json = k->shape == INFER__SHAPE_JSON, list = (k->flags & INFER__CALL_LIST) != 0 || k->shape == INFER__SHAPE_PYTHON;
+    const int json = k->shape == INFER__SHAPE_JSON,
+              list = (k->flags & INFER__CALL_LIST) != 0 || k->shape == INFER__SHAPE_PYTHON;
     const int harmony = (m->p->format->flags & INFER__FORMAT_HARMONY) != 0, one = k->flags & INFER__CALL_ONE;
     const uint32_t most = one ? 1 : m->want->most > 0 ? (uint32_t)m->want->most : INFER__CALLS_USUAL;
-    const infer__sx *section = infer__sx_pair(c, infer__call_mark(m, k->section), k->section ? line : &INFER__SX_NOTHING);
-    const infer__sx *section_end = k->section_end ? infer__sx_pair(c, line, infer__call_mark(m, k->section_end)) : &INFER__SX_NOTHING;
-    const infer__sx *open = infer__sx_pair(c, infer__call_mark(m, k->open), json && k->open && !list ? line : &INFER__SX_NOTHING);
-    const infer__sx *end = one || (k->flags & INFER__CALL_BARE) || harmony ? &INFER__SX_NOTHING
-                               : infer__sx_pair(c, json && !list ? line : &INFER__SX_NOTHING, infer__call_mark(m, k->end));
+    const infer__sx *section =
+        infer__sx_pair(c, infer__call_mark(m, k->section), k->section ? line : &INFER__SX_NOTHING);
+    const infer__sx *section_end =
+        k->section_end ? infer__sx_pair(c, line, infer__call_mark(m, k->section_end)) : &INFER__SX_NOTHING;
+    const infer__sx *open =
+        infer__sx_pair(c, infer__call_mark(m, k->open), json && k->open && !list ? line : &INFER__SX_NOTHING);
+    const infer__sx *end =
+        one || (k->flags & INFER__CALL_BARE) || harmony
+            ? &INFER__SX_NOTHING
+            : infer__sx_pair(c, json && !list ? line : &INFER__SX_NOTHING, infer__call_mark(m, k->end));
     uint32_t i;
     around[0] = list ? &INFER__SX_NOTHING : open;
     around[1] = list ? &INFER__SX_NOTHING : end;
@@ -278,7 +296,8 @@ static const infer__sx *infer__call_all(infer__call_maker *m) {
     between = list ? infer__sx_word(c, ", ") : k->flags & INFER__CALL_BARE ? infer__sx_word(c, "; ") : line;
     if (k->flags & (INFER__CALL_ID_FIRST | INFER__CALL_ID_NUMBERED)) { /* each has its own number */
         for (rest = &INFER__SX_NOTHING, i = INFER__MIN(most, 100); i-- > 1 && c->r == INFER_OK;)
-            rest = infer__sx_rep(c, infer__sx_pair(c, infer__sx_pair(c, between, infer__call_any(m, i, around)), rest), 0, 1);
+            rest = infer__sx_rep(c, infer__sx_pair(c, infer__sx_pair(c, between, infer__call_any(m, i, around)), rest),
+                                 0, 1);
         call = infer__call_any(m, 0, around);
     } else {
         call = infer__call_any(m, 0, around);
@@ -332,7 +351,8 @@ static const infer__sx *infer__call_reasoning(infer__call_maker *m) {
     for (i = 0; i < p->n_marks; i++) {
         const infer__chat_think *t = infer__chat_think_at(p->marks[i].row);
         if (p->marks[i].what != INFER__MARK_THINK) continue;
-        x = infer__sx_or(c, x, infer__sx_pair(c, infer__call_mark(m, t->open), infer__call_reasoned(m, t->close, t->then)));
+        x = infer__sx_or(c, x,
+                         infer__sx_pair(c, infer__call_mark(m, t->open), infer__call_reasoned(m, t->close, t->then)));
     }
     if (p->format->flags & INFER__FORMAT_HARMONY)
         x = infer__sx_or(c, x, infer__sx_pair(c, infer__call_mark(m, "<|channel|>analysis<|message|>"),
@@ -347,7 +367,8 @@ static int infer__call_names(const infer__chat_call_kind *k, const infer_json *n
     size_t i;
     if (!infer__chat_named(name->s, (size_t)name->n)) return 0;
     for (i = 0; i < name->n; i++)
-        if (k->shape != INFER__SHAPE_JSON && !infer__chat_ident(name->s[i]) && name->s[i] != '-' && name->s[i] != '.') return 0;
+        if (k->shape != INFER__SHAPE_JSON && !infer__chat_ident(name->s[i]) && name->s[i] != '-' && name->s[i] != '.')
+            return 0;
     return 1;
 }
 
@@ -364,9 +385,11 @@ static void infer__call_tool(infer__call_maker *m, size_t i) {
         c->r = infer__error(c->err, INFER_ERR_FORMAT, "tools[%u]: a name is expected", (unsigned)i);
         return;
     }
-    if (m->want->tool && (strlen(m->want->tool) != name->n || memcmp(m->want->tool, name->s, (size_t)name->n) != 0)) return;
+    if (m->want->tool && (strlen(m->want->tool) != name->n || memcmp(m->want->tool, name->s, (size_t)name->n) != 0))
+        return;
     if (!infer__call_names(m->k, name)) {
-        c->r = infer__error(c->err, INFER_ERR_UNSUPPORTED, "calls in the format %s cannot have the name \"%.60s\"", m->p->format->name, name->s);
+        c->r = infer__error(c->err, INFER_ERR_UNSUPPORTED, "calls in the format %s cannot have the name \"%.60s\"",
+                            m->p->format->name, name->s);
         return;
     }
     c->root = infer__json_get(tool, "parameters", 10);
@@ -396,7 +419,8 @@ static infer_result infer__chat_grammar(infer__bytes *out, const infer__chat_rea
     m.k = infer__chat_kind_find(p->format->name);
     if (!m.k) return infer__error(err, INFER_ERR_UNSUPPORTED, "the template teaches no format of calls");
     kind = *m.k;
-    if ((kind.flags & INFER__CALL_JSON_TOO) && infer__chat_find(want->text, want->n, 0, kind.name_end, strlen(kind.name_end)) < want->n)
+    if ((kind.flags & INFER__CALL_JSON_TOO) &&
+        infer__chat_find(want->text, want->n, 0, kind.name_end, strlen(kind.name_end)) < want->n)
         kind.flags &= ~INFER__CALL_LIST; /* NAME[ARGS]{...} and not a list */
     m.k = &kind;
     infer__schema_begin(&m.c, mem, want->watch, 0, err ? err : &own);
@@ -406,7 +430,8 @@ static infer_result infer__chat_grammar(infer__bytes *out, const infer__chat_rea
     m.arguments = (const infer__sx **)infer__schema_get_mem(&m.c, (uint64_t)n + 1, sizeof *m.arguments);
     for (i = 0; m.names && m.arguments && i < n && m.c.r == INFER_OK; i++) infer__call_tool(&m, i);
     if (m.c.r == INFER_OK && m.n == 0)
-        m.c.r = infer__error(m.c.err, INFER_ERR_ARGUMENT, want->tool ? "there is no tool \"%.60s\"" : "there are no tools%.0s",
+        m.c.r = infer__error(m.c.err, INFER_ERR_ARGUMENT,
+                             want->tool ? "there is no tool \"%.60s\"" : "there are no tools%.0s",
                              want->tool ? want->tool : "");
     m.c.root = &INFER__CALL_NO_PARAMETERS;
     if (m.c.r == INFER_OK) root = infer__sx_pair(&m.c, infer__call_reasoning(&m), infer__call_all(&m));

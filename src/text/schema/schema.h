@@ -31,8 +31,20 @@ enum {
 
 typedef struct infer__range { uint32_t lo, hi; } infer__range; /* of code points, both included */
 
-enum { INFER__SX_NEVER, INFER__SX_EMPTY, INFER__SX_LIT, INFER__SX_CLASS, INFER__SX_SEQ, INFER__SX_ALT, INFER__SX_REP,
-       INFER__SX_REF, INFER__SX_SHARED, INFER__SX_TOKEN, INFER__SX_START, INFER__SX_END }; /* the last two in patterns */
+enum {
+    INFER__SX_NEVER,
+    INFER__SX_EMPTY,
+    INFER__SX_LIT,
+    INFER__SX_CLASS,
+    INFER__SX_SEQ,
+    INFER__SX_ALT,
+    INFER__SX_REP,
+    INFER__SX_REF,
+    INFER__SX_SHARED,
+    INFER__SX_TOKEN,
+    INFER__SX_START,
+    INFER__SX_END
+};                                /* the last two in patterns */
 #define INFER__SX_MANY UINT32_MAX /* max of a repetition without end */
 
 typedef struct infer__sx infer__sx;
@@ -51,8 +63,8 @@ struct infer__sx {
 enum { INFER__SX_WS, INFER__SX_COLON, INFER__SX_CHAR, INFER__SX_STRING, INFER__SX_INTEGER, INFER__SX_NUMBER,
        INFER__SX_BOOLEAN, INFER__SX_ARRAY, INFER__SX_OBJECT, INFER__SX_VALUE, INFER__SX_SHARED_COUNT };
 
-/* How values are written: JSON; JSON without "</" (TAGS) or without '<' (SIGNS), for text between tags; Python literals;
- * like JSON, but with strings as they are between two marks (MARKS). Bits, for the table of shared rules. */
+/* How values are written: JSON; JSON without "</" (TAGS) or without '<' (SIGNS), for text between tags; Python
+ * literals; like JSON, but with strings as they are between two marks (MARKS). Bits, for the table of shared rules. */
 enum { INFER__AS_JSON = 1, INFER__AS_TAGS = 2, INFER__AS_SIGNS = 4, INFER__AS_PYTHON = 8, INFER__AS_MARKS = 16 };
 
 typedef struct infer__sx_rule {

@@ -106,7 +106,8 @@ static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *
     x = infer__sx_shared(c, INFER__SX_CHAR);
     if (c->avoid[0]) {
         for (i = k = 0; i < INFER__COUNT(c->avoid) && c->avoid[i]; i++) k += (uint32_t)strlen(c->avoid[i]);
-        if (n == 0 && INFER__MIN(max == INFER__SX_MANY ? min : max, INFER__SCHEMA_COUNT) > 12000 / k) { /* marks begin with it */
+        if (n == 0 &&
+            INFER__MIN(max == INFER__SX_MANY ? min : max, INFER__SCHEMA_COUNT) > 12000 / k) { /* marks begin with it */
             infer__range but[] = {{0, '<' - 1}, {'<' + 1, 0xd7ff}, {0xe000, 0x10ffff}};
             x = infer__sx_class(c, but, 3);
         } else {
