@@ -537,6 +537,7 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_EMBED            no vectors, labels and scores of texts
     INFER_NO_ENCODE           no infer_type_encode
     INFER_NO_EXPERTS          no mixtures of experts
+    INFER_NO_MEDIA            no decoders of pictures and sound
     INFER_NO_QUEUE            no queues, hence no infer_generate_best
     INFER_NO_SAVE             sessions are neither saved nor loaded
                               Calls of what these ten leave out return INFER_ERR_UNSUPPORTED and name the switch
@@ -820,6 +821,7 @@ INFER_API infer_result infer_session_top(infer_session *session, int32_t row, in
 INFER_API infer_result infer_session_embedding(infer_session *session, float *out, infer_error *err);
 
 #include "api_embed.h" /* vectors and scores of many texts */
+#include "api_media.h" /* pictures and sound */
 
 /* Make the session hold exactly these tokens: keeps the common prefix, evaluates the rest, leaves the logits of the
  * last one. *kept (may be NULL) is the length of the reused prefix. */

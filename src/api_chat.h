@@ -17,7 +17,7 @@ enum {
 /* A piece of a message's content. */
 enum {
     INFER_CHAT_PART_TEXT = 1, /* text: n bytes of UTF-8 */
-    INFER_CHAT_PART_IMAGE = 2 /* not supported: UNSUPPORTED */
+    INFER_CHAT_PART_MEDIA = 2 /* a picture or sound: the next one of infer_chat_params.media; text is not read */
 };
 typedef struct infer_chat_part {
     int32_t kind;     /* INFER_CHAT_PART_* */
@@ -77,6 +77,12 @@ typedef struct infer_chat_params {
         *template_name; /* for files with several templates; NULL = "tool_use" when there are tools and the file has it,
                                 * else the main one */
     const char *template_text; /* a template instead of the file's */
+    /* The pictures and sounds of the conversation, n_media, in the order of the parts that stand for them
+     * (INFER_CHAT_PART_MEDIA; in JSON, parts whose type is "image", "image_url", "input_image", "audio", "audio_url" or
+     * "input_audio") and of INFER_MEDIA_MARKER in texts. Such parts become the marker before the template sees them;
+     * with n_media 0 they stay as they are. In use until the reply is complete */
+    infer_media *const *media;
+    int32_t n_media;
     int32_t on_full; /* INFER_CHAT_FULL_*: when the conversation does not fit. For replies: infer_chat and queues */
     int32_t room;    /* positions that on_full leaves for the reply; 0 = a quarter of all, or generate.max_tokens if
                       * that is less */

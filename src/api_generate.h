@@ -54,6 +54,8 @@ typedef struct infer_generate_params {
     int32_t draft_tokens; /* maximum length of a draft in tokens, up to 64; 0 = 8 */
     int32_t text_flags; /* INFER_TEXT_PARSE_SPECIAL: the prompt is trusted; INFER_TEXT_WRITE_SPECIAL: the text of
                          * control tokens is also shown */
+    infer_media *const *media; /* n_media, one for each INFER_MEDIA_MARKER in the prompt; in use meanwhile */
+    int32_t n_media;
     infer_text_fn text; /* receives the text as it comes, whole characters only */
     void *user;
     /* Called for every token with the `logprobs` most likely ones (without logprobs, n_top and logprob are 0); non-zero

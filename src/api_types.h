@@ -8,6 +8,7 @@
 typedef struct infer_model infer_model;     /* an open file: immutable, may be shared by threads */
 typedef struct infer_context infer_context; /* threads, scratch and cache that sessions share */
 typedef struct infer_session infer_session; /* one timeline of tokens; belongs to one thread at a time */
+typedef struct infer_media infer_media;       /* a picture or sound as embeddings: for any session of its model */
 typedef struct infer_adapter infer_adapter; /* a LoRA or a control vector of a model; may be shared by threads */
 typedef struct infer_sampler infer_sampler; /* logits -> token; belongs to one thread at a time */
 typedef struct infer_loading infer_loading; /* a model that opens in slices; one thread at a time */
@@ -198,6 +199,10 @@ typedef struct infer_model_params {
                                 * each: see section 4 */
     const char *pre;           /* overrides tokenizer.ggml.pre; NULL = as the file says */
     int32_t gpu_unchecked;     /* 1 = use a GPU without first checking its kernels against the CPU: see section 13 */
+    const char *projector;     /* a file with the model's encoders of pictures and sound ("mmproj"): see infer_media_encode;
+                                * NULL = none */
+    int32_t media_kept;        /* encoded pictures and sounds that stay after infer_media_free, so that the same ones need
+                                * not be encoded again; 0 = 8, -1 = none, at most 16 */
     uint64_t max_memory;       /* bytes of host memory for weights, cache and scratch together; 0 = no limit */
     infer_allocator allocator;
     infer_cache cache;
@@ -264,6 +269,7 @@ typedef struct infer_model_info {
     infer_pooling pooling;  /* of texts, where the caller asks for none; DEFAULT when it does not compute */
     int32_t embedding, labels; /* width of pooled vectors; labels of a classifier, 0 = none */
     infer_token decoder_start; /* of models with an encoder and a decoder: see infer_session_encode; -1 for others */
+    int32_t images, sounds; /* 1 = its projector has an encoder of them: infer_media_encode */
     int32_t masked;         /* 1 = it fills in masked tokens (infer_session_fill) and does not generate */
     uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_model_info;

@@ -123,6 +123,11 @@ INFER__COLD_BEGIN
 #include "model/layers/cross.c"          /* attention to what an encoder makes */
 #include "model/layers/encoder.c"        /* kept streams */
 #include "model/layers/nextn.c"    /* the block that predicts a further token */
+#include "model/stack/rows.c"      /* STACKS: one row per type of projector */
+#include "model/stack/steps.c"     /* what comes before and after the layers of a stack */
+#include "model/stack/picture.c"   /* a picture's rows: order, pixels, positions, windows */
+#include "model/stack/encode.c"    /* opening a stack, encoding a picture */
+#include "model/stack/senses.c"    /* the projector of a text model, and what it has encoded */
 #include "model/layers/kinds.c"    /* INFER__SUBLAYER_KINDS: one row per kind of mixer and FFN */
 #include "model/describe.c"        /* a model's layers as text */
 #include "model/session/results.c"         /* logits that stay on the device */
@@ -136,6 +141,7 @@ INFER__COLD_BEGIN
 #include "model/adapted.c"         /* and evaluating with them */
 #include "model/merge.c"           /* adapters in weights */
 #include "model/session/eval.c"            /* steps -> passes */
+#include "model/session/media.c"           /* pictures and sound among the positions */
 #include "model/session/further.c"         /* passes of the block that predicts further tokens */
 #include "model/session/source.c"          /* encoder and decoder: the text that is answered */
 #include "model/session/state.c"           /* rewind, fork, save, load */
@@ -152,6 +158,7 @@ INFER__COLD_BEGIN
 #include "api/context_api.c"
 #include "api/adapter_api.c"
 #include "api/session_api.c"
+#include "api/prompt_ids.c"        /* prompts as tokens, with media among them */
 #include "api/draft.c"             /* speculative decoding */
 #include "api/full.c"              /* a full context: the caller says what stays */
 #include "api/guide.c"             /* classifier-free guidance */
@@ -166,6 +173,8 @@ INFER__COLD_BEGIN
 #include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
 #include "api/queue_api.c"
 #include "api/best.c"              /* the best of several replies */
+#include "api/media/encode_api.c"      /* pictures and sounds in prompts */
+#include "api/media/media_api.c"       /* pictures and sound */
 
 INFER__COLD_END
 #include "base/epilogue.h"

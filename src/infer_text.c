@@ -132,3 +132,25 @@ INFER__COLD_BEGIN
 #endif
 INFER__COLD_END
 #endif
+
+/* media: pictures and sound */
+#if !defined(INFER_NO_MEDIA)
+#include "media/media.h"
+#include "media/inflate.c"              /* zlib streams */
+#include "media/png.c"
+#include "media/jpeg.h"                 /* JPEG: what its parts share */
+#include "media/jpeg_scan.c"            /* codes -> coefficients */
+#include "media/jpeg_pixels.c"          /* coefficients -> samples -> colours */
+#include "media/jpeg.c"                 /* segments */
+#include "media/ppm.c"
+#include "media/wav.c"
+#include "media/resample.c"             /* sound at another rate */
+#include "media/media.c"                /* SIGNATURES, limits, orientation */
+#include "media/prepare.h"              /* pixels and samples -> what encoders read */
+#include "media/resize.c"               /* with Pillow's bits */
+INFER__COLD_BEGIN
+#include "media/projectors.c"           /* INFER__PROJECTORS: one row per clip.projector_type */
+INFER__COLD_END
+#include "media/prepare.c"              /* pictures -> tiles, padded and normalised; texts around them */
+#include "media/mel.c"                  /* sounds -> mel spectrograms */
+#endif

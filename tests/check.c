@@ -44,6 +44,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_encode.c"
 #  include "test_unicode.c"
 #  include "test_json.c"
+#  include "test_media.c"
 #  include "test_jinja.c"
 #  include "test_budget.c"
 #  include "test_schema.c"
@@ -68,6 +69,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_needs.c"
 #  include "test_cache.c"
 #  include "test_session.c"
+#  include "test_media_session.c"
 #  include "test_increments.c"
 #  include "test_cells.c"
 #  include "test_adapters.c"
@@ -84,6 +86,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_ngrams.c"
 #  include "test_embed.c"
 #  include "test_embedding.c"
+#  include "test_stack.c"
 #  include "test_loading.c"
 #  include "test_queue.c"
 #  include "test_slices.c"
@@ -149,6 +152,7 @@ int main(int argc, char **argv) {
     suite_encode();
     suite_unicode();
     suite_json();
+    suite_media();
     suite_jinja();
     suite_budget();
     suite_schema();
@@ -176,6 +180,7 @@ int main(int argc, char **argv) {
     suite_cells();
     suite_adapters();
     suite_inputs();
+    suite_media_session();
     suite_merge();
     suite_draft();
     suite_nextn();
@@ -191,6 +196,7 @@ int main(int argc, char **argv) {
     suite_ngrams();
     suite_embed();
     suite_embedding();
+    suite_stack();
     suite_loading();
     suite_index();
     suite_compress();

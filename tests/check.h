@@ -1,6 +1,7 @@
 /* check.h: a small test harness. A test is a void function; RUN(fn) runs it; CHECK(x) counts failures. */
 #ifndef CHECK_H
 #define CHECK_H
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -258,7 +258,7 @@ static void cm_refused(const infer_chat_message *last, const infer_chat_tool *to
 static void test_chat_structs_refused(void) {
     static const infer_chat_message user = { "user", "b", 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, { 0 } };
     infer_chat_message m = user;
-    infer_chat_part parts[2] = { { INFER_CHAT_PART_TEXT, "a", 0 }, { INFER_CHAT_PART_IMAGE, NULL, 0 } };
+    infer_chat_part parts[2] = { { INFER_CHAT_PART_TEXT, "a", 0 }, { INFER_CHAT_PART_MEDIA, NULL, 0 } };
     infer_chat_call calls[2] = { { "1", "f", "{}", 0 }, { "2", "g", "{\"a\": }", 0 } };
     infer_chat_tool tool = { NULL, "d", NULL };
     infer_chat_params chat;
@@ -282,7 +282,7 @@ static void test_chat_structs_refused(void) {
     cm_refused(&m, NULL, INFER_ERR_ARGUMENT, "messages[1]: content and parts are both given");
     m.content = NULL;
     m.n_parts = 2;
-    cm_refused(&m, NULL, INFER_ERR_UNSUPPORTED, "messages[1]: parts[1]: images are not supported");
+    cm_refused(&m, NULL, INFER_ERR_ARGUMENT, "messages[1]: parts[1] is a picture or sound, and n_media is 0");
     parts[1].kind = 7;
     cm_refused(&m, NULL, INFER_ERR_ARGUMENT, "messages[1]: parts[1]: kind 7 is no INFER_CHAT_PART_*");
     parts[1].kind = INFER_CHAT_PART_TEXT;

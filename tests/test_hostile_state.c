@@ -3,7 +3,7 @@
 
 /* ---- forged states ---------------------------------------------------------------------------------------------------- */
 
-enum { STATE_N = 7, STATE_VALID = 8, STATE_FIRST = 9, STATE_TOKENS = 64 }; /* words of the header; byte of the tokens */
+enum { STATE_N = 7, STATE_VALID = 8, STATE_FIRST = 9, STATE_TOKENS = 68 }; /* words of the header; byte of the tokens */
 
 static uint32_t hostile_word(const state_bytes *b, int word) {
     uint32_t v;
@@ -200,14 +200,14 @@ static void test_hostile_state_forged(void) {
             if (i % 3 == 0) hostile_set(&c, STATE_FIRST + 1, first);
             for (j = 0; j < i % 4; j++) { /* keys and values that are anything but infinite */
                 seed = seed * 1664525u + 1013904223u;
-                if (i % 11) c.p[STATE_TOKENS + 256 + (seed >> 4) % (c.n - 328) / 4 * 4] ^= (char)(seed >> 24);
+                if (i % 11) c.p[STATE_TOKENS + 256 + (seed >> 4) % (c.n - 332) / 4 * 4] ^= (char)(seed >> 24);
                 else hostile_set(&c, STATE_TOKENS / 4 + (int)(seed >> 16) % 64, 0xffffffffu);
             }
             hostile_seal(&c); /* for the length as it is ... */
             for (j = 0; j < 2; j++) {
                 infer_session *s = p[j].s;
                 infer_token secret[32];
-                uint32_t w[16];
+                uint32_t w[INFER__STATE_WORDS];
                 cache_ids(secret, 32, (uint32_t)j * 1000 + (uint32_t)i, 128); /* what lies in the work area */
                 CHECK(infer_session_rewind(p[j].other, 88) == INFER_OK);
                 CHECK(infer_session_eval(p[j].other, secret, 32) == INFER_OK);
@@ -215,7 +215,7 @@ static void test_hostile_state_forged(void) {
                 memcpy(w, c.p, sizeof w);
                 infer__error_clear(&s->error);
                 if (infer__state_check(s, w) == INFER_OK) { /* ... and for the one that the header says */
-                    uint64_t size = infer__state_size(s, w) + 64, sum;
+                    uint64_t size = infer__state_size(s, w) + sizeof w, sum;
                     while (c.n < size + 8) state_write(&c, b.p, 64);
                     sum = infer__fnv(INFER__FNV, c.p, size);
                     memcpy(c.p + size, &sum, 8);

@@ -80,9 +80,9 @@ static infer_result infer__best_prompt(infer__best_run *b, const char *prompt, i
     infer_token *ids;
     infer_error e;
     size_t n = 0;
-    infer_result r = infer__prompt_ids(s->context->model, b->mem, prompt, b->p.text_flags & INFER_TEXT_PARSE_SPECIAL,
-                                       s->n == 0, &ids, &n, &s->error);
+    infer_result r = infer__prompt_ids(s->context->model, b->mem, prompt, &b->p, s->n == 0, &ids, &n, &s->error);
     if (r != INFER_OK) return r;
+    infer__session_offer(s, b->p.media, b->p.n_media);
     if (n == 0 && s->n == 0)
         r = infer__error(&s->error, INFER_ERR_ARGUMENT, "infer_generate_best: nothing to continue from");
     if (n > (size_t)(s->cap - s->n))
@@ -94,6 +94,7 @@ static infer_result infer__best_prompt(infer__best_run *b, const char *prompt, i
         e = s->error;
         if (infer__session_rewind(s, before) == INFER_OK) s->error = e;
     }
+    infer__session_offer(s, NULL, 0);
     *n_prompt = (int32_t)n;
     infer__free(b->mem, ids);
     if (r == INFER_OK && !infer__adapters_alike(s->adapters, s))
@@ -146,6 +147,8 @@ static infer_result infer__best_submit(infer__best_run *b, infer_sampler *const 
         rp.sampler = samplers[i];
         rp.generate = b->p;
         rp.generate.user = &b->parts[i];
+        rp.generate.media = NULL;
+        rp.generate.n_media = 0;
         b->parts[i].given = b->given;
         r = infer_queue_submit(b->q, &rp, &b->parts[i].request, &s->error);
     }

@@ -17,6 +17,8 @@ typedef struct infer__chat_turn {
     infer__steering steering;
     int64_t n_calls; /* of the conversation: the number of the reply's first */
     int32_t dropped; /* messages that were left out */
+    infer_media *const *media; /* n_media: what its ids stand for; the caller's */
+    int32_t n_media;
     infer_result r; /* of reading */
 } infer__chat_turn;
 
@@ -162,6 +164,7 @@ static void infer__chat_json_free(infer__chat_json *c) {
 static infer_result infer__chat_json_make(infer__chat_json *c, infer__mem *mem, const infer_chat_params *p,
                                           infer_error *err) {
     infer_result r = INFER_OK;
+    size_t i, k;
     memset(c, 0, sizeof *c);
     c->messages.mem = c->tools.mem = mem;
     if (!p) return infer__error(err, INFER_ERR_ARGUMENT, "params is NULL");
@@ -171,6 +174,11 @@ static infer_result infer__chat_json_make(infer__chat_json *c, infer__mem *mem, 
         return infer__error(err, INFER_ERR_ARGUMENT, "messages and messages_json are both NULL");
     if (p->messages && p->n_messages == 0)
         return infer__error(err, INFER_ERR_ARGUMENT, "n_messages is 0 (messages are structs; JSON is messages_json)");
+    for (i = 0; p->messages && i < p->n_messages && p->n_media < 1; i++)
+        for (k = 0; p->messages[i].parts && k < p->messages[i].n_parts; k++)
+            if (p->messages[i].parts[k].kind == INFER_CHAT_PART_MEDIA)
+                return infer__error(err, INFER_ERR_ARGUMENT,
+                                    "messages[%d]: parts[%d] is a picture or sound, and n_media is 0", (int)i, (int)k);
     c->p = *p;
     if (p->messages) {
         r = infer__chat_messages_json(&c->messages, p->messages, p->n_messages, err);
@@ -320,6 +328,7 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
     rq.variables = p->variables;
     rq.thinking = p->thinking;
     rq.no_generation_prompt = p->no_generation_prompt;
+    rq.media = p->n_media > 0;
     rq.now = p->now;
     infer__watch_begin(&watch, &p->limits, INFER__WATCH_SECONDS);
     rq.watch = &watch;
@@ -335,40 +344,30 @@ static infer_result infer__chat_make(infer__mem *mem, const infer_model *model, 
 
 /* The ids of a rendered conversation, to be freed by the caller; room for at least one. */
 static infer_result infer__chat_ids(infer__mem *mem, const infer_model *model, const infer__chat_made *made,
-                                    infer_token **out, size_t *count, infer_error *err) {
+                                    infer_media *const *media, int32_t n_media, infer_token **out, size_t *count,
+                                    infer_error *err) {
     const infer__rendered *text = &made->text;
-    infer_token *ids = NULL, bos = infer__token_special(model->tokenizer, INFER_SPECIAL_BOS);
-    size_t cap = text->n / 3 + 16, n = 0;
+    infer__ids x;
     uint8_t *structure;
     infer_result r;
     *out = NULL;
     *count = 0;
+    memset(&x, 0, sizeof x);
+    x.mem = mem;
+    x.model = model;
+    if ((r = infer__media_check(model, media, n_media, err)) != INFER_OK) return r;
     r = infer__chat_structure(&structure, mem, model->tokenizer, made->t, text, err);
     if (r != INFER_OK) return r;
-    for (;;) { /* ids[0] is kept for BOS */
-        infer_token *p = (infer_token *)infer__realloc(mem, ids, (uint64_t)cap + 1, sizeof *ids);
-        if (!p) r = infer__error(err, INFER_ERR_MEMORY, "no memory for %llu tokens", (unsigned long long)cap);
-        else
-            r = infer__tokenize_segments(model->tokenizer, mem, text->segments, text->n_segments, structure, 0, p + 1,
-                                         cap, &n, err);
-        ids = p ? p : ids;
-        if (r != INFER_OK || n <= cap) break;
-        cap = n;
-    }
+    r = infer__ids_make(&x, text->segments, text->n_segments, structure, 0, media, n_media, err);
     infer__free(mem, structure);
-    if (r == INFER_OK && infer__tokenizer_adds_bos(model->tokenizer) && bos >= 0 && !(n > 0 && ids[1] == bos)) {
-        ids[0] = bos;
-        n++;
-    } else if (r == INFER_OK) {
-        memmove(ids, ids + 1, n * sizeof *ids);
-    }
-    if (r == INFER_OK && n == 0) r = infer__error(err, INFER_ERR_FORMAT, "the chat template wrote nothing");
+    if (r == INFER_OK) r = infer__ids_begin(&x, err);
+    if (r == INFER_OK && x.n == 0) r = infer__error(err, INFER_ERR_FORMAT, "the chat template wrote nothing");
     if (r != INFER_OK) {
-        infer__free(mem, ids);
+        infer__ids_free(&x);
         return r;
     }
-    *out = ids;
-    *count = n;
+    *out = x.ids;
+    *count = x.n;
     return INFER_OK;
 }
 
@@ -424,7 +423,7 @@ INFER_API infer_result infer_chat_format(const infer_model *model, const infer_c
     r = infer__chat_make(mem, model, &json.p, &made, err);
     infer__chat_json_free(&json);
     if (r != INFER_OK) return infer__model_let(model, r);
-    r = infer__chat_ids(mem, model, &made, &ids, count, err);
+    r = infer__chat_ids(mem, model, &made, json.p.media, json.p.n_media, &ids, count, err);
     if (r == INFER_OK && cap > 0) memcpy(out, ids, INFER__MIN(cap, *count) * sizeof *ids);
     if (r == INFER_OK) infer__free(mem, ids);
     infer__chat_made_free(&made);
@@ -580,10 +579,13 @@ static infer_result infer__chat_begin(infer_model *model, const infer_chat_param
     if (r != INFER_OK) return r;
     turn->chatml = made.chatml;
     turn->n_calls = made.n_calls;
+    turn->media = params->media;
+    turn->n_media = params->n_media;
     turn->steering.left = params->thinking_tokens;
     turn->steering.ends = infer__chat_ends_thinking;
     r = infer__chat_turn_parser(model, params, &made, &turn->parser, err);
-    if (r == INFER_OK) r = infer__chat_ids(&model->mem, model, &made, &turn->ids, &turn->n, err);
+    if (r == INFER_OK)
+        r = infer__chat_ids(&model->mem, model, &made, params->media, params->n_media, &turn->ids, &turn->n, err);
     infer__chat_made_free(&made);
     if (r == INFER_OK) return r;
     infer_chat_parser_destroy(turn->parser);
@@ -646,7 +648,11 @@ static infer_result infer__chat(infer_session *session, infer_sampler *sampler, 
     if (r == INFER_CONTEXT_FULL) info->stop_reason = INFER_STOP_FULL;
     if (r != INFER_OK) return r;
     turn.generate = generate;
+    g.media = turn.media;
+    g.n_media = turn.n_media;
+    infer__session_offer(session, turn.media, turn.n_media);
     r = infer__chat_run_turn(session, sampler, &g, &turn, info);
+    infer__session_offer(session, NULL, 0);
     infer__free(&model->mem, turn.ids);
     if (r < 0 && info->new_tokens == 0) infer_chat_parser_destroy(turn.parser);
     else *reply = turn.parser;

@@ -20,6 +20,7 @@ typedef struct infer__chat_fitting {
     int32_t *group;          /* of each message; 0 = it stays */
     int32_t n_groups;
     infer__bytes text;
+    infer_media **media; /* of the messages that are left */
 } infer__chat_fitting;
 
 /* Free what infer__chat_begin made. */
@@ -52,14 +53,18 @@ static infer_result infer__chat_without(infer__chat_fitting *f, int32_t drop, in
                                         infer_error *err) {
     infer_result r;
     uint64_t i;
-    int32_t dropped = 0;
+    int32_t dropped = 0, at = 0, n;
     f->text.n = 0;
+    f->p.n_media = 0;
     infer__bytes_char(&f->text, '[');
     for (i = 0; i < f->given->n; i++) {
+        n = f->media ? INFER__MIN(infer__chat_media_of(&f->given->v.items[i]), f->params->n_media - at) : 0;
+        at += n;
         if (f->group[i] > 0 && f->group[i] <= drop) {
             dropped++;
             continue;
         }
+        for (; n > 0; n--) f->media[f->p.n_media++] = f->params->media[at - n];
         if (f->text.n > 1) infer__bytes_char(&f->text, ',');
         infer__json_write(&f->text, &f->given->v.items[i], -1);
     }
@@ -82,6 +87,11 @@ static infer_result infer__chat_drop(infer__chat_fitting *f, int32_t positions, 
     int32_t low = 0, high, middle; /* low are too few; high are enough, or all that may go */
     int fits = 0;
     infer_result r = infer__chat_group(f, err);
+    if (r == INFER_OK && f->p.n_media > 0) {
+        f->media = (infer_media **)infer__arena_alloc(&f->arena, (uint64_t)f->p.n_media * sizeof *f->media);
+        if (!f->media) r = infer__error(err, INFER_ERR_MEMORY, "a conversation: out of memory");
+        f->p.media = f->media;
+    }
     high = r == INFER_OK ? f->n_groups - 1 : 0;
     if (r == INFER_OK && high > 0) {
         infer__chat_turn_drop(f->model, turn);
@@ -107,6 +117,8 @@ static infer_result infer__chat_drop(infer__chat_fitting *f, int32_t positions, 
                          (unsigned long long)turn->n, (int)positions);
     if (r != INFER_OK) infer__chat_turn_drop(f->model, turn);
     else turn->parser->reader->call_number = n_calls;
+    turn->media = f->params->media; /* f->media goes */
+    turn->n_media = f->params->n_media;
     return r;
 }
 
@@ -125,6 +137,8 @@ static infer_result infer__chat_ask(infer__chat_fitting *f, int32_t positions, i
     p.messages = other.messages;
     p.n_messages = other.n_messages;
     p.messages_json = other.messages_json;
+    p.media = other.media;
+    p.n_media = other.n_media;
     if ((r = infer__chat_json_make(&json, &f->model->mem, &p, err)) != INFER_OK) return r;
     r = infer__chat_begin(f->model, &json.p, turn, err);
     infer__chat_json_free(&json);

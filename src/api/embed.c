@@ -11,10 +11,10 @@
 
 /* The rest of the text in text_ids, to be split into windows: each has at most `room` tokens of `at` to `end`, preceded
  * by the first `head` tokens and followed by n_tail tokens from `tail` on. */
-typedef struct infer__cut {
+typedef struct infer__text_cut {
     int32_t left, text, head, n_tail, room, type_from; /* left 0 = nothing */
     uint64_t at, end, tail;
-} infer__cut;
+} infer__text_cut;
 
 /* A window: tokens of a batch that form one sequence. */
 typedef struct infer__window {
@@ -44,7 +44,7 @@ typedef struct infer__embedding {
     double weight;
     float *out;
     int32_t next, done;        /* the text to read next; 1 = all are delivered */
-    infer__cut cut;
+    infer__text_cut cut;
     infer_error why;           /* the error of text next - 1: delivered after the texts before it */
     int32_t evaluating;        /* a slice has ended in the eval of the batch */
     double until;              /* of this slice, 0 = it has no end */
@@ -183,7 +183,7 @@ static int32_t infer__embed_pages(const infer_context *c) {
 
 /* One more window of the text: head, some tokens, tail. */
 static infer_result infer__embed_add(infer__embedding *e, infer_error *err) {
-    infer__cut *cut = &e->cut;
+    infer__text_cut *cut = &e->cut;
     const int32_t n = (int32_t)INFER__MIN((uint64_t)cut->room, cut->end - cut->at);
     const int32_t all = cut->head + n + cut->n_tail, pages = (all + INFER__PAGE - 1) / INFER__PAGE;
     infer__window *w;
@@ -355,7 +355,7 @@ static infer_result infer__embed_read(infer__embedding *e, int32_t i, uint64_t *
 /* Read text i and decide how it is split into windows. */
 static infer_result infer__embed_text(infer__embedding *e, int32_t i, infer_error *why) {
     const infer_model *m = e->c->model;
-    infer__cut *cut = &e->cut;
+    infer__text_cut *cut = &e->cut;
     int32_t head, tail, type_from, how = e->p->long_texts;
     uint64_t count;
     infer_result r = infer__embed_read(e, i, &count, &head, &tail, &type_from, why);

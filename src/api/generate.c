@@ -279,37 +279,6 @@ static infer_result infer__generate_check(const infer_model *model, const infer_
     return INFER_OK;
 }
 
-/* The ids of a prompt (room for at least one), with BOS in front where the vocabulary asks for it and a text that
- * begins has none. *out is to be freed. */
-static infer_result infer__prompt_ids(const infer_model *model, infer__mem *mem, const char *prompt, int32_t flags,
-                                      int begins, infer_token **out, size_t *n, infer_error *err) {
-    const infer__tokenizer *t = model->tokenizer;
-    const infer_token bos = infer__token_special(t, INFER_SPECIAL_BOS);
-    const size_t len = prompt ? strlen(prompt) : 0;
-    size_t cap = len + 16, count = 0; /* a text has hardly more tokens than bytes; ids[0] is kept for BOS */
-    infer_token *ids = NULL;
-    infer_result r;
-    *n = 0;
-    do {
-        infer__free(mem, ids);
-        cap = INFER__MAX(cap, count + 2);
-        ids = (infer_token *)infer__realloc(mem, NULL, cap, sizeof *ids);
-        if (!ids) return infer__error(err, INFER_ERR_MEMORY, "no memory for %llu tokens", (unsigned long long)cap);
-        r = len ? infer__tokenize(t, mem, prompt, len, flags, ids + 1, cap - 2, &count, err) : INFER_OK;
-    } while (r == INFER_OK && count > cap - 2);
-    if (r != INFER_OK) {
-        infer__free(mem, ids);
-        return r;
-    }
-    if (begins && infer__tokenizer_adds_bos(t) && bos >= 0 && !(count > 0 && ids[1] == bos)) {
-        ids[0] = bos;
-        count++;
-    } else memmove(ids, ids + 1, count * sizeof *ids);
-    *out = ids;
-    *n = count;
-    return INFER_OK;
-}
-
 /* With an encoder, the prompt is encoded, and the answer starts from the decoder's start token. */
 static infer_result infer__generate_encode(infer__generation *g) {
     const infer_token end = infer__tokenizer_end(infer__tokenizer_vocab(g->model->tokenizer));
@@ -358,8 +327,8 @@ static infer_result infer__generate_slide(infer__generation *g, int64_t room) {
 
 /* The prompt as tokens. */
 static infer_result infer__generate_prompt(infer__generation *g, const char *prompt) {
-    return infer__prompt_ids(g->model, g->mem, prompt, g->p->text_flags & INFER_TEXT_PARSE_SPECIAL,
-                             infer_session_position(g->s) == 0, &g->ids, &g->n_ids, &g->s->error);
+    return infer__prompt_ids(g->model, g->mem, prompt, g->p, infer_session_position(g->s) == 0, &g->ids, &g->n_ids,
+                             &g->s->error);
 }
 
 /* Room for the prompt. Without one, the last token is evaluated again, unless its logits are there. */
@@ -661,6 +630,7 @@ static infer_result infer__generate_begin(infer__generation *g, infer_session *s
     if ((r = infer__generate_check(g->model, sampler, p, &s->error)) != INFER_OK) return r;
     if ((r = infer__draft_check(s, p, &s->error)) != INFER_OK) return r;
     if ((r = infer__guide_check(s, p, &s->error)) != INFER_OK) return r;
+    if (p->n_media > 0) infer__session_offer(s, p->media, p->n_media);
     if (p->token && p->logprobs > 0) {
         g->n_top = INFER__MIN(p->logprobs, g->model->hp.n_vocab);
         g->top = (infer_top *)infer__calloc(g->mem, (uint64_t)g->n_top, sizeof *g->top);
@@ -715,6 +685,7 @@ static infer_result infer__generate_end(infer__generation *g, infer_result r) {
         else r = back;
     }
     infer__guide_end(&g->guide, s, g->mem);
+    if (s && g->p->n_media > 0) infer__session_offer(s, NULL, 0);
     if (g->p->draft) infer__session_leave(g->p->draft);
     infer__draft_end(&g->draft, g->mem);
     infer__free(g->mem, g->forced);

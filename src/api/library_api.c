@@ -94,6 +94,9 @@ static const char infer__build_without[] = ""
 #ifdef INFER_NO_EXPERTS
     " no-experts"
 #endif
+#ifdef INFER_NO_MEDIA
+    " no-media"
+#endif
 #ifdef INFER_NO_QUEUE
     " no-queue"
 #endif

@@ -91,6 +91,7 @@ static int infer__model_map(const infer_model *m) {
 
 static void infer__model_free(infer_model *m) {
     infer__mem mem;
+    infer__senses_close(m);
     infer__place_free(m);
     infer__include_free(m);
     infer__tokenizer_close(m->tokenizer);
@@ -129,6 +130,22 @@ static infer_result infer__model_step(infer_model *m, infer__model_opening *x, i
     return r;
 }
 
+/* The file of params.projector. */
+static infer_result infer__model_projector(infer_model *m, infer_error *err) {
+    infer__gguf_origin origin;
+    const char *path = m->params.projector;
+    infer_error why;
+    infer_result r;
+    m->params.projector = NULL; /* the caller's text need not live on */
+    if (!path || m->sizes_only) return INFER_OK;
+    if (!INFER__HAS_MEDIA) return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA");
+    memset(&origin, 0, sizeof origin);
+    origin.path = path;
+    origin.want_map = infer__model_map(m);
+    r = infer__senses_open(m, &origin, &why);
+    return r ? infer__error(err, r, "projector: %s", why.message) : INFER_OK;
+}
+
 static void infer__model_drop(infer_model *m, infer__model_opening *x) {
     infer__tokenizer_drop(&x->tokenizer);
     infer__upload_free(m, &x->build.upload);
@@ -140,6 +157,7 @@ static infer_result infer__model_finish(infer_model **out, infer_result r, infer
     infer__model_opening x;
     memset(&x, 0, sizeof x);
     if (r == INFER_OK) r = infer__model_step(*out, &x, NULL, err);
+    if (r == INFER_OK) r = infer__model_projector(*out, err);
     if (r == INFER_OK) return INFER_OK;
     infer__model_drop(*out, &x);
     *out = NULL;
@@ -253,6 +271,8 @@ INFER_API infer_result infer_model_get_info(const infer_model *model, infer_mode
     out->width = infer__model_key(model, "embedding_length");
     out->computes = model->why_code == INFER_OK;
     if (out->computes) out->vocab = model->hp.n_vocab; /* what logits and token ids have */
+    out->images = model->senses && model->senses->stacks[INFER__STACK_VISION - 1];
+    out->sounds = model->senses && model->senses->stacks[INFER__STACK_AUDIO - 1];
     out->masked = out->computes && model->hp.not_causal && !model->hp.encoder;
     out->embedding_only = out->computes && model->hp.encoder;
     out->decoder_start = out->computes && model->hp.n_enc ? model->hp.decoder_start : -1;

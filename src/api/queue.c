@@ -70,6 +70,8 @@ static void infer__request_free(infer_request *r) {
     infer_chat_parser_destroy(r->turn.parser);
     infer__free(mem, r->stops);
     infer__free(mem, r->uses);
+    while (r->n_media > 0) infer__media_let(r->media[--r->n_media]);
+    infer__free(mem, r->media);
     infer__free(mem, r->ids);
     infer__bytes_free(&r->text);
     infer__free(mem, r);
@@ -103,6 +105,7 @@ static void infer__request_end(infer_queue *q, infer_request *r) {
             r->n_ids = s->n;
         }
         r->session = NULL;
+        infer__session_offer(s, NULL, 0);
         infer__session_leave(s);
         infer__queue_keep(q, s);
     }
@@ -149,7 +152,8 @@ static int infer__adapters_alike(const infer__adapter_set *set, const infer_sess
 /* Length of the prefix that the request shares with the session; the last token is always evaluated, for its logits. */
 static int32_t infer__request_same(const infer_request *r, const infer__adapter_set *set, const infer_session *s) {
     if (!infer__adapters_alike(set, s)) return 0;
-    return infer__cells_back(s->context, s, infer__tokens_same(r->ids, r->n_ids - 1, s->tokens, s->n - s->ahead));
+    return infer__span_start(
+        s, infer__cells_back(s->context, s, infer__tokens_same(r->ids, r->n_ids - 1, s->tokens, s->n - s->ahead)));
 }
 
 /* The best session to fork for a request: *kept is the index of a kept session, -1 = `from` is running. 0 = wait for
@@ -268,6 +272,7 @@ static int infer__request_admit(infer_queue *q, infer_request *r) {
     if (result == INFER_OK) {
         infer__adapters_begin(r->session, set);
         infer__session_claim(r->session);
+        infer__session_offer(r->session, r->media, r->n_media);
         r->g.s = r->session;
         if (!r->begun) {
             result = infer__generate_begin(&r->g, r->session, r->sampler, &r->generate);
@@ -398,6 +403,7 @@ static int32_t infer__queue_steps(infer_queue *q, double seconds) {
         r->step.n = r->whole ? left : INFER__MIN(left, INFER__MIN(rows, INFER__MAX(rows / prompts, INFER__PAGE)));
         if (r->cut > r->session->n) r->step.n = INFER__MIN(r->step.n, r->cut - r->session->n);
         r->step.tokens = r->ids + r->session->n;
+        if (r->n_media > 0) r->step.n = infer__media_chunk(r->session, r->step.tokens, r->step.n, left);
         r->step.outputs = r->step.n == left && !r->g.n_next ? INFER_OUT_LAST : INFER_OUT_NONE;
         rows -= r->step.n;
         prompts--;

@@ -25,6 +25,8 @@ struct infer_request {
     infer__chat_turn turn;  /* parser NULL = no conversation */
     infer_adapter_use *uses;
     int32_t n_uses;
+    infer_media **media; /* n_media references: what ids below -1 stand for */
+    int32_t n_media;
     infer_token *ids; /* n_ids to evaluate before tokens are chosen: the prompt, or all so far of one that was
                        * preempted; n_prompt of them are the prompt's */
     int32_t n_ids, n_prompt;

@@ -238,6 +238,21 @@ static infer_result infer__request_stops(infer_request *r, infer__mem *mem, infe
     return result;
 }
 
+/* References to the media of a prompt. */
+static infer_result infer__request_media(infer_request *r, infer__mem *mem, infer_media *const *media, int32_t n,
+                                         infer_error *err) {
+    r->generate.media = NULL;
+    r->generate.n_media = 0;
+    if (n < 1) return INFER_OK;
+    r->media = (infer_media **)infer__calloc(mem, (uint64_t)n, sizeof *r->media);
+    if (!r->media) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d pictures and sounds", (int)n);
+    for (; r->n_media < n; r->n_media++) {
+        r->media[r->n_media] = media[r->n_media];
+        infer__refs_take(&media[r->n_media]->refs);
+    }
+    return INFER_OK;
+}
+
 /* The prompt as tokens, whichever form it was given in. */
 static infer_result infer__request_ids(infer_request *r, infer_queue *q, const infer_request_params *p,
                                        infer_error *err) {
@@ -252,14 +267,16 @@ static infer_result infer__request_ids(infer_request *r, infer_queue *q, const i
         n = r->turn.n;
         r->generate.text_flags |= INFER_TEXT_WRITE_SPECIAL;
     } else if (p->prompt)
-        result = infer__prompt_ids(q->model, mem, p->prompt, p->generate.text_flags & INFER_TEXT_PARSE_SPECIAL, 1,
-                                   &r->ids, &n, err);
+        result = infer__prompt_ids(q->model, mem, p->prompt, &p->generate, 1, &r->ids, &n, err);
     else if (p->tokens && p->n_tokens > 0) {
         for (i = 0; i < p->n_tokens; i++)
-            if (p->tokens[i] < 0 || p->tokens[i] >= q->model->hp.n_vocab)
+            if (p->tokens[i] == -1 || (p->tokens[i] < 0 && !p->generate.n_media) ||
+                p->tokens[i] >= q->model->hp.n_vocab)
                 return infer__error(err, INFER_ERR_ARGUMENT, "token %d is %d, outside 0..%d", (int)i, (int)p->tokens[i],
                                     (int)q->model->hp.n_vocab - 1);
         n = (size_t)p->n_tokens;
+        if ((result = infer__media_check(q->model, p->generate.media, p->generate.n_media, err)) != INFER_OK)
+            return result;
         r->ids = (infer_token *)infer__realloc(mem, NULL, n, sizeof *r->ids);
         if (!r->ids) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d tokens", (int)n);
         memcpy(r->ids, p->tokens, n * sizeof *r->ids);
@@ -270,7 +287,8 @@ static infer_result infer__request_ids(infer_request *r, infer_queue *q, const i
         return infer__error(err, INFER_CONTEXT_FULL, "a prompt of %llu tokens, and a request has %d positions",
                             (unsigned long long)n, (int)q->params.positions);
     r->n_ids = r->n_prompt = (int32_t)n;
-    return INFER_OK;
+    return infer__request_media(r, mem, p->chat ? r->turn.media : p->generate.media,
+                                p->chat ? r->turn.n_media : p->generate.n_media, err);
 }
 
 /* Set up a request, or fail; infer__request_free frees whatever has been set up. */

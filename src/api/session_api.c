@@ -415,3 +415,14 @@ INFER_API infer_result infer_session_profile(const infer_session *session, infer
     *count = n;
     return INFER_OK;
 }
+
+INFER_API infer_result infer_session_media(infer_session *session, infer_media *const *media, int32_t n) {
+    infer_result r;
+    if (!session) return INFER_ERR_ARGUMENT;
+    if (!infer__session_claim(session)) return INFER_ERR_STATE;
+    infer__error_clear(&session->error);
+    r = infer__media_check(session->context->model, media, n, &session->error);
+    if (r == INFER_OK) infer__session_offer(session, n > 0 ? media : NULL, n);
+    infer__session_leave(session);
+    return r;
+}

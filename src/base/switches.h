@@ -50,6 +50,9 @@
 #  ifndef INFER_NO_EXPERTS
 #    define INFER_NO_EXPERTS
 #  endif
+#  ifndef INFER_NO_MEDIA
+#    define INFER_NO_MEDIA
+#  endif
 #  ifndef INFER_NO_QUEUE
 #    define INFER_NO_QUEUE
 #  endif
@@ -150,6 +153,11 @@
 #  define INFER__HAS_EXPERTS 0
 #else
 #  define INFER__HAS_EXPERTS 1
+#endif
+#if defined(INFER_NO_MEDIA)
+#  define INFER__HAS_MEDIA 0
+#else
+#  define INFER__HAS_MEDIA 1
 #endif
 #if defined(INFER_NO_QUEUE)
 #  define INFER__HAS_QUEUE 0

@@ -60,6 +60,7 @@ typedef struct infer__weight {
     int32_t tensor;           /* of the file: 1 + its index, 0 = derived; */
     int32_t first;            /* its row that is this one's first */
     uint64_t at;              /* release.c: 1 + offset of data in the tensor's bytes, 0 = not from the file */
+    const float *range;       /* lowest and highest value of inputs, and of results, which are clamped; NULL = none */
     const struct infer__weight *low; /* two: A and B of the addition to its products, see switched.c; NULL = none */
 } infer__weight;
 
@@ -208,6 +209,7 @@ typedef struct infer__rope_args {
     const infer__buf *freq; /* on a device: revolutions per position, as sums of two float32 */
     const uint8_t *axes;    /* n_rot/2: the axis whose position rotates the pair; NULL = the row's position */
     float scale;
+    int32_t blocks; /* the n_rot values are so many parts, each with pairs of its own; 0 = one (the CPU alone) */
 } infer__rope_args;
 
 /* Store rows of k and v (rows x n_head*dim) into the cache pages of their positions. v_cache NULL: of k alone. */
@@ -261,6 +263,7 @@ typedef struct infer__attention_args {
     float scale, softcap, max_bias, temp_scale, temp_floor, temp_offset;
     const infer__weight *sinks, *bias;
     int32_t reach, around, source;
+    int32_t causal; /* 1 = rows see positions up to their own whatever pass->end is */
     infer__tensor chosen;
     const infer__kv_buf *more; /* NULL = none; n_head_kv is 1, and v_cache k_cache */
     int32_t chosen_sets, more_every, more_group;
@@ -320,7 +323,7 @@ INFER__INLINE void infer__row_sees(const infer__pass *p, const infer__attention_
         *hi = p->source[p->seq[r]];
         return;
     }
-    *hi = p->end ? p->end[r] : pos + 1;
+    *hi = p->end && !a->causal ? p->end[r] : pos + 1;
     if (a->around && a->window > 0) {
         *lo = INFER__MAX(pos - a->window / 2, 0);
         *hi = (int32_t)INFER__MIN(*hi, (int64_t)pos + a->window / 2 + 1);
@@ -367,8 +370,9 @@ INFER__INLINE int infer__act_plain(const infer__act_args *a) {
 }
 
 typedef struct infer__add_args { infer__tensor x, y; float scale; } infer__add_args; /* y += x * scale */
-/* y = cap * tanh(x * scale / cap) (cap 0 = none), then clamped to [-clamp, clamp] (0 = none), in place */
-typedef struct infer__map_args { infer__tensor x; float scale, cap, clamp; } infer__map_args;
+/* y = cap * tanh(x * scale / cap) (cap 0 = none), then clamped to [-clamp, clamp] (0 = none), in place; or to range[0]
+ * .. range[1] (NULL = none; the CPU alone) */
+typedef struct infer__map_args { infer__tensor x; float scale, cap, clamp; const float *range; } infer__map_args;
 
 enum { INFER__MAX_EXPERTS = 1024, INFER__MAX_EXPERT_GROUPS = 64 };
 enum { INFER__SCORE_SOFTMAX, INFER__SCORE_SIGMOID, INFER__SCORE_SQRT_SOFTPLUS /* sqrt(log(1 + exp x)) */,

@@ -85,7 +85,8 @@ static infer_result infer__context_build(infer_context *c, const infer__placing 
     c->out_top = (int32_t *)infer__calloc(mem, batch, sizeof *c->out_top);
     c->out_logits = (float **)infer__calloc(mem, batch, sizeof *c->out_logits);
     c->out_hidden = (float **)infer__calloc(mem, batch, sizeof *c->out_hidden);
-    c->row_embd = (const float **)infer__calloc(mem, batch, sizeof *c->row_embd);
+    c->row_embd = (const float **)infer__calloc(mem, batch << (c->model->hp.n_deepstack > 0), sizeof *c->row_embd);
+    c->row_deep = c->row_embd ? c->row_embd + batch : NULL;
     c->row_switch = (int32_t *)infer__calloc(mem, batch, sizeof *c->row_switch);
     c->adapted = (infer__adapted *)infer__calloc(mem, batch, sizeof *c->adapted);
     c->row_looked = (int32_t *)infer__calloc(mem, batch * (uint64_t)infer__looks(c->model) + 1, sizeof(int32_t));

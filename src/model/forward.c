@@ -80,11 +80,50 @@ static void infer__sublayer_add(infer_context *c, const infer__sublayer *s) {
     if (s->add) infer__ops_of(&c->ctx)->add(&c->ctx, s->add);
 }
 
+static void infer__clamp_rows(infer_context *c, const float *range, const infer__tensor *t) {
+    infer__map_args a;
+    memset(&a, 0, sizeof a);
+    a.x = *t;
+    a.scale = 1;
+    a.range = range;
+    infer__ops_of(&c->ctx)->map(&c->ctx, &a);
+}
+
+/* Products whose inputs and results are clamped, each by its own range. */
+static void infer__products_clamped(infer_context *c, const infer__matmul_args *mm) {
+    infer__tensor x = infer__pass_kept(c, c->ctx.pass.n_rows, c->model->hp.pass_kept - c->model->stack.ranged,
+                                       mm->x.rows, mm->x.cols);
+    infer__matmul_args one;
+    int32_t i;
+    if (mm->norm) infer__ops_of(&c->ctx)->norm(&c->ctx, mm->norm);
+    for (i = 0; i < mm->n_w; i++) {
+        memset(&one, 0, sizeof one);
+        one.x = mm->x;
+        one.n_w = 1;
+        one.w[0] = mm->w[i];
+        one.b[0] = mm->b[i];
+        one.y[0] = mm->y[i];
+        if (mm->w[i]->range) {
+            infer__copy_rows(c, &mm->x, &x);
+            infer__clamp_rows(c, mm->w[i]->range, &x);
+            one.x = x;
+        }
+        infer__matmul(&c->ctx, &one);
+        if (mm->w[i]->range) infer__clamp_rows(c, mm->w[i]->range + 2, &mm->y[i]);
+    }
+    if (mm->act) infer__ops_of(&c->ctx)->act(&c->ctx, mm->act);
+    if (mm->add) infer__ops_of(&c->ctx)->add(&c->ctx, mm->add);
+}
+
 /* result: as in infer__adapted_parts. */
 static void infer__products_of(infer_context *c, const infer__matmul_args *mm, int32_t result) {
     infer__matmul_args own = *mm;
     infer__low_args lows; /* of n_adapted */
     int32_t i, low = 0, more = 0, taken = 0;
+    if (c->model->stack.ranged) {
+        infer__products_clamped(c, mm);
+        return;
+    }
     if (c->inputs) {
         if (own.norm) infer__ops_of(&c->ctx)->norm(&c->ctx, own.norm);
         own.norm = NULL;
@@ -223,7 +262,18 @@ static void infer__post_norm(infer_context *c, const infer__layer *l, int slot, 
     if (slot < 0) return;
     a = infer__slot_norm_of(c, l, slot, 1, out, out);
     a.eps = c->model->hp.post_eps;
+    if (infer__post_bias(slot) >= 0) a.bias = infer__opt(&l->w[infer__post_bias(slot)]);
     infer__ops_of(&c->ctx)->norm(&c->ctx, &a);
+}
+
+/* Each value times a factor; w: what they are divided by. */
+static void infer__times(infer_context *c, const infer__weight *w, const infer__tensor *t) {
+    infer__act_args a;
+    memset(&a, 0, sizeof a);
+    a.x = a.y = *t;
+    a.kind = INFER__ACT_LINEAR;
+    a.divide = w;
+    infer__ops_of(&c->ctx)->act(&c->ctx, &a);
 }
 
 static void infer__sub_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *t) {
@@ -288,13 +338,14 @@ static void infer__part_run(infer_context *c, const infer__layer *l, const infer
         norm = infer__norm_of(c, &l->w[p->norm], x, xn);
         s.norm = &norm;
     }
-    s.add = p->post >= 0 || next || c->ctx.apart ? NULL : &add;
+    s.add = p->post >= 0 || p->times >= 0 || next || c->ctx.apart ? NULL : &add;
     if (next || c->ctx.apart) infer__sublayer_norm(c, &s);
     infer__trace(c, l->index, p->kind->in, &s.x);
     p->kind->run(c, l, &s);
     infer__trace(c, l->index, p->kind->out, out);
     if (next && next->reads == INFER__READS_NORM) infer__norm_to(c, &l->w[next->norm], x, xn);
     if (!s.add) {
+        if (p->times >= 0) infer__times(c, &l->w[p->times], out);
         infer__post_norm(c, l, p->post, out);
         infer__ops_of(&c->ctx)->add(&c->ctx, &add);
     }
@@ -558,7 +609,7 @@ static void infer__layers(infer_context *c) {
         return;
     }
     x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
-    if (!resume) {
+    if (!resume && !m->stack.row) { /* of a stack the first layer makes the stream */
         infer__embed(c, &x);
         infer__check_finite(c, -1, &x);
     }
@@ -573,6 +624,7 @@ static void infer__layers(infer_context *c) {
         xn = infer__view(&c->at->xn, 0, n, m->hp.n_embd);
         out = infer__view(&c->at->out, 0, n, m->hp.n_embd);
         infer__layer_run(c, &m->layers[l], &x, &xn, &out);
+        if (INFER__HAS_MEDIA) infer__deepstack(c, l, &x);
         infer__check_finite(c, l, &x);
     }
     if (l > first && l != resume && infer__pauses(c)) {

@@ -388,7 +388,7 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     infer__hparams *hp = &m->hp;
     const infer__arch *a = m->arch;
     hp->n_embd = infer__key_int(k, "embedding_length", 1, INFER__MAX_DIM, 0, 1);
-    hp->n_layer = hp->n_block = infer__key_int(k, "block_count", 1, INFER__MAX_LAYERS, 0, 1);
+    hp->n_layer = hp->n_block = infer__key_int(k, "block_count", m->stack.row ? 0 : 1, INFER__MAX_LAYERS, 0, 1);
     if (a->flags & INFER__ROPE_LEADING)
         hp->leading_dense = infer__key_int(k, "leading_dense_block_count", 0, INFER__MAX_LAYERS, 0, 0);
     if (a->flags & INFER__NEXTN) hp->n_layer -= infer__key_int(k, "nextn_predict_layers", 0, hp->n_layer - 1, 0, 0);
@@ -537,9 +537,10 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     memset(&k, 0, sizeof k);
     k.m = m;
     k.g = &m->gguf;
-    k.prefix = m->arch->name;
+    k.prefix = m->stack.row ? infer__stack_prefix(m) : m->arch->name;
     k.err = err;
     infer__error_clear(err);
+    if (m->stack.row) v = 1;
     if (v == 0)
         return infer__error(err, INFER_ERR_FORMAT, "the file has no tensor token_embd.weight: nothing to compute with");
     if (v > INFER__MAX_DIM)
@@ -572,7 +573,9 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     for (i = 0; i < n && !k.failed; i++) {
         m->layers[i].index = i;
         m->layers[i].block = infer__file_block(hp, i);
-        m->layers[i].stack = !hp->n_buckets ? NULL : hp->encoder || i < hp->n_enc ? "enc" : "dec";
+        m->layers[i].stack = m->stack.row      ? m->stack.kind == INFER__STACK_VISION ? "v" : "a"
+                             : !hp->n_buckets ? NULL
+                             : hp->encoder || i < hp->n_enc ? "enc" : "dec";
         infer__read_layer(m, &k, &m->layers[i]);
     }
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;

@@ -58,7 +58,7 @@ static void infer__model_count(infer_model *m) {
 
 /* Everything except the weights' bytes: hyper-parameters, layers, devices. */
 static infer_result infer__model_read(infer_model *m, infer__building *x, infer_error *why) {
-    infer_result r = infer__model_arch(m, why);
+    infer_result r = m->stack.kind ? infer__stack_find(m, why) : infer__model_arch(m, why);
     if (!r && m->params.vocab_only) r = infer__error(why, INFER_ERR_STATE, "the model was opened with vocab_only");
     if (!r) r = infer__check_type(m, why);
     if (!r) r = infer__hparams_read(m, why);
@@ -66,8 +66,8 @@ static infer_result infer__model_read(infer_model *m, infer__building *x, infer_
     if (!r) r = infer__keys_check(m, why);
     infer__gguf_asked_end(&m->gguf);
     if (!r) r = infer__weights_bind(m, why);
-    if (!r) r = infer__needs_check(m, why);
-    if (!r) r = infer__pool_check(m, why);
+    if (!r) r = m->stack.row ? infer__stack_needs(m, why) : infer__needs_check(m, why);
+    if (!r && !m->stack.row) r = infer__pool_check(m, why);
     if (!r) r = x->device = infer__place_choose(m, why); /* a device that was asked for must work */
     return r;
 }

@@ -64,6 +64,8 @@ enum { INFER__BLOCK_SERIAL, INFER__BLOCK_PARALLEL }; /* parallel: attention and 
 #define INFER__QKV_WIDE INFER__FLAG(31) /* attn_qkv has three times the queries' rows, also with fewer K/V heads */
 #define INFER__QKV_THIRDS INFER__FLAG(32) /* and Q, K, V begin at thirds of them; else one follows the other */
 #define INFER__ROPE_SECTIONS INFER__FLAG(33) /* rope.dimension_sections may be there: M-RoPE */
+#define INFER__SECTIONS_MIXED INFER__FLAG(46) /* pairs of the sections alternate: time, height, width, time, .. */
+#define INFER__SPANS_WINDOW INFER__FLAG(51) /* only in layers with a window do rows of a picture see later ones */
 #define INFER__SECTIONS_HALVES INFER__FLAG(34) /* with sections, HALVES is the rotation */
 #define INFER__ATTN_NORM_2 INFER__FLAG(35) /* where attn_norm_2 exists it is attention's norm, attn_norm the FFN's */
 #define INFER__SCORES_OVER_DIM INFER__FLAG(36) /* scores are divided by the width of a head, not by its root */
@@ -186,6 +188,8 @@ struct infer__hparams {
     float attn_softcap, final_softcap, attn_scale, max_bias, clamp_kqv;
     float temp_scale, temp_floor, temp_offset;
     float rope_base, rope_base_window;
+    uint8_t *axes;        /* pairs' axes of M-RoPE, as in infer__rope_args; NULL = all positions are numbers */
+    int32_t n_deepstack;  /* layers after which rows of pictures get another part of their embedding */
     int32_t rope_scaling; /* INFER__SCALING_* */
     float rope_factor, rope_attn_factor, rope_log_mul, rope_alpha;
     int32_t rope_ctx; /* context the frequencies were trained for: yarn, longrope */
@@ -280,6 +284,9 @@ static void infer__switch_add(infer_context *c, const infer__tensor *x, const in
 /* layers/embed_skip.c */
 static void infer__talkie_keys(infer__keys *k, infer__hparams *hp);
 static void infer__grovemoe_keys(infer__keys *k, infer__hparams *hp);
+
+/* session/media.c */
+static void infer__deepstack_keys(infer__keys *k, infer__hparams *hp);
 
 /* layers/per_layer.c */
 static void infer__gemma4_keys(infer__keys *k, infer__hparams *hp);
@@ -379,6 +386,7 @@ enum { INFER__GROUP_FULL, INFER__GROUP_WINDOW, INFER__GROUP_CELLS, INFER__GROUPS
 typedef struct infer__rope {
     float base;
     int32_t n_rot, scaled; /* scaled: position scalings and factors of the file apply */
+    int32_t turn; /* INFER__TURN_*: of a grid */
     infer__buf freq;   /* 2 x n_rot/2 float32: normal and extended */
     infer__buf device[INFER_MAX_DEVICES]; /* the same on each device: see infer__rope_args */
     float scale;     /* of cos and sin */
@@ -436,6 +444,7 @@ struct infer__part {
     const infer__sublayer_kind *kind;
     int16_t norm, post; /* slots of the norm before it (the bias is the next one) and of its result's; -1 = none */
     int16_t after;      /* of the stream's, once the result has been added */
+    int16_t times;      /* of the factors of the result's values, before that norm; -1 = none */
     int8_t reads;       /* INFER__READS_* */
     int8_t beside; /* 1: reads the stream as the part before it found it: parallel blocks, two mixers side by side */
     int8_t keeps;  /* 1: its result is kept for a later part of the layer, not added; or it changes the stream itself */
@@ -489,12 +498,15 @@ struct infer__layer {
     int32_t window; /* 0 = sees everything */
     int32_t chunk;  /* of that many positions: sees those of its own chunk; 0 = the window slides */
     int32_t not_causal; /* 1 = tokens of an eval attend to each other; a window is centred on them */
+    int32_t spans_causal; /* 1 = also rows of a picture see only what is before them */
     int32_t kv_from;    /* 1 + the layer whose keys and values it reads; 0 = its own */
     int32_t kv_read;    /* 1 = other layers read its own */
     int32_t v_norm_bare; /* 1 = V has a norm without weights */
     int32_t rope_kind, n_rot, rope_scaled;
     float rope_base;
     const infer__rope *rope; /* NULL = not rotated */
+    int32_t rope_first, rope_blocks; /* of stacks: the first value of a head that is rotated; as in infer__rope_args */
+    int32_t listed; /* 1 = rows attend to the positions that the pass lists: windows of a picture */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t qk_norm_rotated;       /* 1 = after the rotation */
     int32_t gate;               /* activation of attn_gate, or of the gate beside Q */
@@ -529,6 +541,8 @@ INFER__INLINE int32_t infer__compress_values(const infer__layer *l, int32_t dim)
 INFER__INLINE int32_t infer__compress_reach(const infer__layer *l) {
     return l->compress.every * (1 + l->compress.overlap);
 }
+
+#include "stack/stack.h" /* encoders of pictures and sound */
 
 /* ---- model --------------------------------------------------------------------------------------------- */
 
@@ -581,6 +595,7 @@ struct infer_model {
     char why_not[508];
     uint64_t weights_print; /* identifies the file among those with the same shapes */
     const infer__arch *arch;
+    infer__stack stack; /* of a projector file; row NULL: this is a model of texts */
     infer__hparams hp;
     infer__layer *layers;
     infer__state *states;      /* in the order of layers */
@@ -606,6 +621,7 @@ struct infer_model {
     infer__atomic held, contexts; /* release.c: who reads the weights; contexts alive */
     infer__atomic users;       /* references: of the caller, what was made of it, calls that run */
     infer__atomic adapters;    /* adapters alone */
+    struct infer__senses *senses; /* its projector, NULL = none */
     int64_t process;           /* that opened it: devices cannot be used in a child of fork() */
 };
 
@@ -692,10 +708,14 @@ struct infer_context {
     float **out_logits, **out_hidden; /* batch: where results of pass->out go, NULL = not wanted */
     int32_t *out_top; /* batch: number of largest logits to read; the others stay on the device; 0 = all */
     const float **row_embd;           /* batch: embeddings given for rows, NULL = none */
+    const float **row_deep;           /* batch: n_deepstack more rows of width n_embd for a row, NULL = none */
+    int32_t *row_end, *row_axis;      /* batch, AXES x batch: pass->end and pass->axis, where media needs them */
+    int32_t n_deep, n_whole, n_shifted; /* rows of the pass that need row_deep, row_end, row_axis */
     int32_t *row_switch;              /* batch: the adapters of rows, see infer__switches */
     infer__adapted *adapted;          /* batch: n_adapted runs of rows with the same adapters; 0 = no row has any */
     int32_t n_adapted;
     int32_t *row_looked;              /* batch x infer__looks: of rows, see there */
+    const infer__picture *picture;    /* of a stack's pass */
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
     infer_trace_fn trace;
     void *trace_user;
@@ -717,6 +737,7 @@ struct infer_context {
 };
 
 #include "session/session.h" /* sessions, and which calls may begin */
+#include "stack/senses.h"    /* pictures and sound */
 
 /* cache.c */
 /* Switch to a device: ctx gets its ops, device and queue. Returns 0 when no layer runs there. */

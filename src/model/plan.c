@@ -138,7 +138,8 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
     infer__plan_pages(p, m);
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
     if (p->n_pages[INFER__GROUP_CELLS]) p->block_len += 2 * (uint64_t)p->n_seq;
-    if (m->hp.not_causal || m->hp.n_enc) p->block_len += (uint64_t)p->batch;
+    if (m->hp.not_causal || m->hp.n_enc || INFER__HAS_MEDIA) p->block_len += (uint64_t)p->batch;
+    if (INFER__HAS_MEDIA && m->hp.axes) p->block_len += INFER__AXES * (uint64_t)p->batch;
     if (m->hp.n_enc) p->block_len += (uint64_t)p->n_seq;
     p->block_len += (uint64_t)p->batch * (uint64_t)infer__looks(m);
     infer__plan_needs(p, m);
@@ -191,7 +192,8 @@ static void infer__plan_places(infer__plan *p, const infer_model *m) {
     host = infer__pool_bytes(p->threads, m->params.parallel) + infer__block_bytes(sizeof(infer_context)) +
            infer__block_bytes(p->block_len * sizeof(int32_t)) +
            2 * infer__block_bytes((uint64_t)p->n_seq * sizeof(void *)) +
-           2 * infer__block_bytes(batch * sizeof(int32_t)) + 3 * infer__block_bytes(batch * sizeof(void *)) +
+           2 * infer__block_bytes(batch * sizeof(int32_t)) + 2 * infer__block_bytes(batch * sizeof(void *)) +
+           infer__block_bytes((batch << (m->hp.n_deepstack > 0)) * sizeof(void *)) +
            infer__block_bytes(batch * sizeof(infer__adapted)) +
            infer__block_bytes((batch * (uint64_t)infer__looks(m) + 1) * sizeof(int32_t)) +
            infer__cache_host_bytes(p, m);

@@ -20,8 +20,8 @@ static double infer__yarn_ramp(double low, double high, int32_t i) {
     return 1 - (y < 0 ? 0 : y > 1 ? 1 : y);
 }
 
-static void infer__rope_fill(const infer_model *m, int scaled, double base, int32_t n_rot, const float *factors,
-                             float *out) {
+static void infer__rope_fill(const infer_model *m, int scaled, int turn, double base, int32_t n_rot,
+                             const float *factors, float *out) {
     const infer__hparams *hp = &m->hp;
     double low = 0, high = 0, shrink = 1;
     int32_t i, yarn = scaled && hp->rope_scaling == INFER__SCALING_YARN;
@@ -37,7 +37,10 @@ static void infer__rope_fill(const infer_model *m, int scaled, double base, int3
         high = high > n_rot - 1 ? n_rot - 1 : high;
     }
     for (i = 0; i < n_rot / 2; i++) {
-        double f = pow(base, -2.0 * i / n_rot) / (factors ? factors[i] : 1.0);
+        /* of a grid each half has the frequencies of a head of half the width; the second one may have those between */
+        const int32_t of = turn ? n_rot / 2 : n_rot, pair = turn && i >= n_rot / 4 ? i - n_rot / 4 : i;
+        const double shift = turn & INFER__TURN_BETWEEN && i >= n_rot / 4 ? pow(base, -2.0 / n_rot) : 1;
+        double f = shift * pow(base, -2.0 * pair / of) / (factors ? factors[i] : 1.0);
         double mix = yarn ? infer__yarn_ramp(low, high, i) * hp->yarn_ext : 0;
         out[i] = (float)(f * shrink * (1 - mix) + f * mix);
     }
@@ -62,6 +65,7 @@ static infer_result infer__rope_choose(infer_model *m, infer_error *err) {
             r->base = l->rope_base;
             r->n_rot = l->n_rot;
             r->scaled = l->rope_scaled;
+            r->turn = m->stack.row ? m->stack.row->turn : 0;
         }
         l->rope = r;
     }
@@ -121,8 +125,8 @@ static infer_result infer__rope_build(infer_model *m, infer_error *err) {
         r->freq.bytes = (uint64_t)half * 2 * sizeof(float);
         r->freq.host = infer__arena_alloc(&m->arena, r->freq.bytes);
         if (!r->freq.host) return infer__error(err, INFER_ERR_MEMORY, "no memory for RoPE frequencies");
-        infer__rope_fill(m, scaled, base, r->n_rot, scaled ? normal : NULL, (float *)r->freq.host);
-        infer__rope_fill(m, scaled, base, r->n_rot, scaled ? extended : NULL, (float *)r->freq.host + half);
+        infer__rope_fill(m, scaled, r->turn, base, r->n_rot, scaled ? normal : NULL, (float *)r->freq.host);
+        infer__rope_fill(m, scaled, r->turn, base, r->n_rot, scaled ? extended : NULL, (float *)r->freq.host + half);
         r->scale = 1;
         if (scaled) {
             /* YaRN enlarges q and k by 0.1 ln(factor) + 1; a log multiplier says that the model already counts it in */

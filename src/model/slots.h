@@ -56,7 +56,8 @@ enum {
     INFER__D_MODEL_5,        /* from here on: RWKV */
     INFER__D_WKV_KEYS,
     INFER__D_RANK_W, INFER__D_RANK_A, INFER__D_RANK_V, INFER__D_RANK_G, INFER__D_RANK_X, /* as infer__wkv.rank */
-    INFER__D_RANK_X_5
+    INFER__D_RANK_X_5,
+    INFER__D_KERNEL /* any; of a convolution, those of all dimensions but the last */
 };
 
 /* W(slot, tensor name, rows, columns, required): %d is the layer. A vector has one row. */
@@ -79,6 +80,8 @@ enum {
     W(LAYER_OUT_NORM_B, "blk.%d.layer_output_norm.bias",   ONE,           MODEL,     0) \
     W(CROSS_NORM,     "blk.%d.cross_attn_norm.weight",     ONE,           MODEL,     0) \
     W(ENCODED_NORM,   "enc.output_norm.weight",            ONE,           MODEL,     0) /* of the encoder's last layer */ \
+    W(ATTN_TIMES,     "blk.%d.ls1.weight",                ONE,           MODEL,     0) /* of stacks: factors of attention's */ \
+    W(FFN_TIMES,      "blk.%d.ls2.weight",                ONE,           MODEL,     0) /* results, and of the FFN's */ \
     W(INPUT_POST_NORM, "blk.%d.post_norm.weight",          ONE,           MODEL,     0) /* of the layer's input */
 
 #define INFER__ATTENTION_SLOTS(W) \
@@ -350,12 +353,28 @@ enum {
     W(CHANNEL_KEY,    "blk.%d.channel_mix_key.weight",     FF,            MODEL,     1) \
     W(CHANNEL_VALUE,  "blk.%d.channel_mix_value.weight",   MODEL,         FF,        1)
 
+/* Steps before and after the layers of a stack, and beside them: matrices, then vectors. The stack's row has their
+ * names (stack/stack.h): here they have none. */
+#define INFER__STACK_M(W, slot) W(slot, "", ANY, KERNEL, 0)
+#define INFER__STACK_V(W, slot) W(slot, "", ONE, ANY, 0)
+#define INFER__STACK_M4(W, s) \
+  INFER__STACK_M(W, s##0) INFER__STACK_M(W, s##1) INFER__STACK_M(W, s##2) INFER__STACK_M(W, s##3)
+#define INFER__STACK_V4(W, s) \
+  INFER__STACK_V(W, s##0) INFER__STACK_V(W, s##1) INFER__STACK_V(W, s##2) INFER__STACK_V(W, s##3)
+#define INFER__STACK_SLOTS(W) \
+    INFER__STACK_M4(W, STACK_IN_M) INFER__STACK_V4(W, STACK_IN_V) INFER__STACK_V4(W, STACK_IN_VB) \
+    INFER__STACK_V4(W, STACK_IN_VC) \
+    INFER__STACK_M4(W, STACK_BESIDE_M) INFER__STACK_V4(W, STACK_BESIDE_V) INFER__STACK_V4(W, STACK_BESIDE_VB) \
+    INFER__STACK_M4(W, STACK_HEAD_M) INFER__STACK_M4(W, STACK_HEAD_MB) INFER__STACK_V4(W, STACK_HEAD_V) \
+    INFER__STACK_V4(W, STACK_HEAD_VB) INFER__STACK_V4(W, STACK_HEAD_VC) INFER__STACK_V4(W, STACK_HEAD_VD) \
+    W(STACK_END, "", ANY, ANY, 0)
+
 #define INFER__LAYER_SLOTS(W) \
     INFER__NORM_SLOTS(W) INFER__ATTENTION_SLOTS(W) INFER__DENSE_SLOTS(W) INFER__MOE_SLOTS(W) INFER__BESIDE_SLOTS(W) \
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
     INFER__INDEX_SLOTS(W) INFER__TIME_SLOTS(W) INFER__CHANNEL_SLOTS(W) INFER__LIGHTNING_SLOTS(W) \
     INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W) INFER__HYPER_SLOTS(W) INFER__COMPRESSED_SLOTS(W) \
-    INFER__HYPER_LOW_SLOTS(W) INFER__CROSS_SLOTS(W) INFER__NEXTN_SLOTS(W)
+    INFER__HYPER_LOW_SLOTS(W) INFER__CROSS_SLOTS(W) INFER__NEXTN_SLOTS(W) INFER__STACK_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
     W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \

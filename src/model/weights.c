@@ -112,17 +112,23 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     }
 }
 
+/* The name of a slot's tensor. */
+static void infer__slot_name(const infer__layer *l, const infer__tensor_slot *s, char name[96]) {
+    const size_t n = l && l->stack && strncmp(s->name, "blk.", 4) == 0 ? infer__format(name, 96, "%s.", l->stack) : 0;
+    infer__format(name + n, 96 - n, s->name, l ? (int)l->block : 0);
+    if (l && l->stack && !l->stack[1]) infer__stack_rename(name, 96);
+}
+
 /* The tensor of a slot, NULL when absent. */
 static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer__layer *l,
                                               const infer__tensor_slot *s) {
     infer__gguf_tensor *t;
     char name[96], *end;
-    size_t n;
     if (!l) return infer__gguf_tensor_find(&m->gguf, s->name);
-    n = l->stack && strncmp(s->name, "blk.", 4) == 0 ? infer__format(name, sizeof name, "%s.", l->stack) : 0;
-    infer__format(name + n, sizeof name - n, s->name, (int)l->block);
+    if (!s->name[0]) return NULL; /* a step that the stack has not */
+    infer__slot_name(l, s, name);
     t = infer__gguf_tensor_find(&m->gguf, name);
-    if (t) return t;
+    if (t || m->stack.row) return t;
     if (l->stack && s == &INFER__LAYER_SLOT_TABLE[INFER__W_ATTN_OUT]) {
         memcpy(strstr(name, "attn_output"), "attn_o.weight", sizeof "attn_o.weight");
         return infer__gguf_tensor_find(&m->gguf, name);
@@ -140,6 +146,28 @@ static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer_
     return infer__gguf_tensor_find(&m->gguf, name);
 }
 
+/* The slot of a post-norm's bias, -1 = it has none. */
+static int infer__post_bias(int post) {
+    return post == INFER__W_ATTN_NORM || post == INFER__W_FFN_NORM ? post + 1 : -1;
+}
+
+/* 1 when a part of the layer reads the slot. The purpose of a norm's tensor depends on the parts around it. */
+static int infer__slot_read(const infer__layer *l, int slot) {
+    int32_t i;
+    for (i = 0; i < l->n_parts; i++) {
+        const infer__part *p = &l->parts[i];
+        if (slot >= p->kind->slots && slot < p->kind->slots_end) return 1;
+        if (slot >= p->kind->more && slot < p->kind->more_end) return 1;
+        if ((p->reads == INFER__READS_NORM || p->reads == INFER__READS_BOTH) &&
+            (slot == p->norm || slot == p->norm + 1))
+            return 1;
+        if (slot == p->post || slot == p->times || slot == infer__post_bias(p->post) ||
+            (p->after >= 0 && (slot == p->after || slot == p->after + 1)))
+            return 1;
+    }
+    return 0;
+}
+
 /* The table row of a layer's slot, NULL where the architecture has no such role: in some the tensor called
  * post_attention_norm is the norm before the FFN, in some attn_norm is when there is an attn_norm_2. */
 static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const infer__layer *l, int s) {
@@ -150,6 +178,7 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
                 (s >= INFER__W_GATE_SCALE && s <= INFER__W_DOWN_SCALE);
     int low = (s >= INFER__W_SWITCH_Q_A && s <= INFER__W_SWITCH_OUT_B) ||
               (s >= INFER__W_SWITCH_GATE_A && s <= INFER__W_SWITCH_DOWN_B);
+    if (s >= INFER__W_STACK_IN_M0) return m->stack.row && infer__slot_read(l, s) ? infer__stack_slot(m, s) : NULL;
     if (scale && !(m->arch->flags & INFER__MATRIX_SCALES)) return NULL;
     if (low && !m->hp.switches.n) return NULL;
     if (s == INFER__W_ATTN_NEAR && !m->hp.n_buckets) return NULL;
@@ -172,6 +201,7 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
 static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) {
     static const infer__tensor_slot decoder = { "dec.output_norm.weight", INFER__D_ONE, INFER__D_MODEL, 0 };
     static const infer__tensor_slot encoder = { "enc.output_norm.weight", INFER__D_ONE, INFER__D_MODEL, 0 };
+    if (m->stack.row) return NULL; /* theirs are those of their first and last layers */
     if (m->hp.out_norm_off && (s == INFER__W_OUT_NORM || s == INFER__W_OUT_NORM_B)) return NULL;
     if (s >= INFER__W_CLS && s <= INFER__W_DENSE_3 && !m->hp.encoder && m->hp.pooling != INFER_POOL_RANK) return NULL;
     if (s == INFER__W_OUT_NORM && (m->arch->flags & INFER__OUT_NORM_ENC)) return &encoder;
@@ -185,7 +215,7 @@ static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) 
 
 static infer_result infer__missing(const infer__layer *l, const infer__tensor_slot *slot, infer_error *err) {
     char name[96];
-    infer__format(name, sizeof name, slot->name, l ? (int)l->block : 0);
+    infer__slot_name(l, slot, name);
     return infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", name);
 }
 
@@ -195,12 +225,18 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
     infer__gguf_tensor *t = infer__slot_tensor(m, l, s);
     uint64_t rows = infer__dim(m, l, s->rows), cols = infer__dim(m, l, s->cols), n, head = l ? (uint64_t)l->dim_k : 0;
     int per_head = s->cols == INFER__D_HEADS_Q || s->cols == INFER__D_HEADS_K;
-    int any_rows = s->rows == INFER__D_ANY, any_cols = s->cols == INFER__D_ANY;
+    int any_rows = s->rows == INFER__D_ANY, any_cols = s->cols == INFER__D_ANY || s->cols == INFER__D_KERNEL;
     if (!t) return s->need ? infer__missing(l, s, err) : INFER_OK;
     bound[t - m->gguf.tensors] = 1;
     n = t->rows * t->dims[0]; /* checked against the file by the format layer */
     w->rows = (int32_t)INFER__MIN(t->rows, INT32_MAX);
     w->cols = (int32_t)INFER__MIN(t->dims[0], INT32_MAX);
+    if (s->cols == INFER__D_KERNEL && t->n_dims > 2) {
+        if (t->type->values != 1)
+            return infer__error(err, INFER_ERR_FORMAT, "tensor %s: a convolution stored as %s", t->name, t->type->name);
+        w->rows = (int32_t)INFER__MIN(t->dims[t->n_dims - 1], INT32_MAX);
+        w->cols = (int32_t)INFER__MIN(n / INFER__MAX(t->dims[t->n_dims - 1], 1), INT32_MAX);
+    }
     if (s->rows == INFER__D_ONE) { /* a vector, whatever its dims; norms of heads may be shared by all heads */
         w->rows = 1;
         w->cols = (int32_t)INFER__MIN(n, INT32_MAX);
@@ -220,6 +256,7 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
                             t->type->name);
     w->type = t->type;
     w->row_bytes = w->rows == 1 ? t->bytes : t->row_bytes;
+    if (s->cols == INFER__D_KERNEL && t->n_dims > 2) w->row_bytes = (uint64_t)w->cols * (uint64_t)t->type->bytes;
     w->name = t->name;
     w->tensor = 1 + (int32_t)(t - m->gguf.tensors);
     return INFER_OK;
@@ -242,21 +279,6 @@ static infer_result infer__no_use(const infer_model *m, const infer__layer *l, c
 static infer_result infer__only_with(const infer_model *m, const infer__layer *l, int slot, int with,
                                      infer_error *err) {
     return !l->w[slot].type || l->w[with].type ? INFER_OK : infer__no_use(m, l, l->w[slot].name, err);
-}
-
-/* 1 when a part of the layer reads the slot. The purpose of a norm's tensor depends on the parts around it. */
-static int infer__slot_read(const infer__layer *l, int slot) {
-    int32_t i;
-    for (i = 0; i < l->n_parts; i++) {
-        const infer__part *p = &l->parts[i];
-        if (slot >= p->kind->slots && slot < p->kind->slots_end) return 1;
-        if (slot >= p->kind->more && slot < p->kind->more_end) return 1;
-        if ((p->reads == INFER__READS_NORM || p->reads == INFER__READS_BOTH) &&
-            (slot == p->norm || slot == p->norm + 1))
-            return 1;
-        if (slot == p->post || (p->after >= 0 && (slot == p->after || slot == p->after + 1))) return 1;
-    }
-    return 0;
 }
 
 /* Check for required tensors that are missing, and for tensors that the layer's sublayers would not read. */
@@ -328,6 +350,7 @@ static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *
 /* 1 when a tensor belongs to a multi-token prediction block, after the layers. */
 static int infer__beyond_layers(const infer_model *m, const char *name) {
     int32_t block = 0;
+    if (m->stack.row && name[0] == m->layers[0].stack[0] && name[1] == '.') name += 2;
     if (strncmp(name, "blk.", 4) != 0) return 0;
     for (name += 4; *name >= '0' && *name <= '9' && block <= INFER__MAX_LAYERS; name++)
         block = 10 * block + (*name - '0');
@@ -353,7 +376,7 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     if (!r) r = infer__rope_check(m, err);
     for (i = 0; i < m->gguf.n_tensors && !r; i++)
         if (!bound[i] && !infer__listed(m->arch->ignore, m->gguf.tensors[i].name) &&
-            !infer__beyond_layers(m, m->gguf.tensors[i].name)) {
+            !infer__beyond_layers(m, m->gguf.tensors[i].name) && !infer__stack_other(m, m->gguf.tensors[i].name)) {
             if (m->params.allow_unknown)
                 infer__log(&m->report, 2, "tensor %s: ignored, the model may compute something else",
                            m->gguf.tensors[i].name);
@@ -393,8 +416,11 @@ static float infer__slot_float(const infer__layer *l, int slot, float absent) {
 static infer_result infer__split_fused(infer_model *m, infer__layer *l, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i;
-    for (i = 0; i < l->n_parts && !r; i++)
+    if (m->stack.ranged) r = infer__stack_ranges(m, l, err);
+    for (i = 0; i < l->n_parts && !r; i++) {
         if (l->parts[i].kind->split) r = l->parts[i].kind->split(m, l, err);
+        if (!r && l->parts[i].times >= 0) r = infer__weight_inverse(m, &l->w[l->parts[i].times], err);
+    }
     return r;
 }
 

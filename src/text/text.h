@@ -230,6 +230,7 @@ typedef struct infer__chat_request {
     size_t n;
     const char *messages, *tools, *variables; /* JSON, zero-terminated; tools and variables may be NULL */
     int32_t thinking, no_generation_prompt;
+    int32_t media; /* 1 = pictures and sounds in messages become INFER_MEDIA_MARKER; 0 = they stay as they are */
     const infer_json *trusted; /* variables whose text counts as the template's; or NULL */
     const char *now;
     infer__watch *watch;       /* may be NULL */
@@ -238,6 +239,8 @@ typedef struct infer__chat_request {
  * in front), UNSUPPORTED (thinking), and those of infer__template_render. */
 static infer_result infer__chat_prompt(infer__mem *mem, const infer__chat_request *rq, infer__rendered *out,
                                        int64_t *n_calls, infer_error *err);
+/* Pictures and sounds in a message, by parts and markers. */
+static int32_t infer__chat_media_of(const infer_json *message);
 /* Tokens that only the template may write, for infer__tokenize_segments: a bit per token, to be freed. */
 static infer_result infer__chat_structure(uint8_t **out, infer__mem *mem, const infer__tokenizer *tokenizer,
                                           const infer__template *t, const infer__rendered *text, infer_error *err);

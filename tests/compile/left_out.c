@@ -227,6 +227,16 @@ static void left_out(infer_model *model) {
         want(infer_type_encode(2, x, NULL, 32, b, &err), "encoders", "INFER_NO_ENCODE");
     }
 #endif
+#ifdef INFER_NO_MEDIA
+    {
+        infer_image image;
+        infer_sound sound;
+        want(infer_image_decode(&image, "P6 1 1 255 abc", 14, NULL, &err), "a picture", "INFER_NO_MEDIA");
+        want(infer_sound_open(&sound, "no-such-file.wav", NULL, &err), "a sound", "INFER_NO_MEDIA");
+        infer_image_free(&image);
+        infer_sound_free(&sound);
+    }
+#endif
 #ifdef INFER_ONLY_QUANTS
     want(open_type(3), "Q4_1", "INFER_ONLY_QUANTS");
     if (open_type(12)) printf("Q4_K: %s\n", err.message), bad++;

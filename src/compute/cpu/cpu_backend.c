@@ -282,7 +282,7 @@ static void infer__rope_task(void *arg, int row, int worker) {
     const infer__row_job *job = (const infer__row_job *)arg;
     const infer__rope_job *rope = (const infer__rope_job *)job->args;
     const infer__rope_args *a = rope->a;
-    int32_t half = a->n_rot / 2, h, i;
+    int32_t half = a->n_rot / 2, blocks = INFER__MAX(a->blocks, 1), h, i, b;
     float *t = rope->turns ? rope->turns + (int64_t)row * a->n_rot : infer__cpu_scratch(job->c, worker);
     if (!rope->turns || !rope->made) infer__turns_fill(&job->c->pass, a, row, t);
     if (a->back) {
@@ -291,7 +291,9 @@ static void infer__rope_task(void *arg, int row, int worker) {
         t = own;
     }
     for (h = 0; h < a->n_head; h++)
-        job->c->kernels->rotate(infer__row(&a->x, row) + (int64_t)h * a->dim, t, t + half, half, a->kind);
+        for (b = 0; b < blocks; b++)
+            job->c->kernels->rotate(infer__row(&a->x, row) + (int64_t)h * a->dim + b * (a->n_rot / blocks),
+                                    t + b * (half / blocks), t + half + b * (half / blocks), half / blocks, a->kind);
 }
 
 static void infer__cpu_rope(infer__ctx *c, const infer__rope_args *a) {
@@ -417,6 +419,8 @@ static void infer__map_task(void *arg, int task, int worker) {
     if (a->cap > 0) job->c->kernels->softcap(x, a->scale, a->cap, n);
     else if (a->scale != 1.0f) job->c->kernels->scale(x, a->scale, n);
     for (i = 0; a->clamp > 0 && i < n; i++) x[i] = x[i] > a->clamp ? a->clamp : x[i] < -a->clamp ? -a->clamp : x[i];
+    for (i = 0; a->range && i < n; i++)
+        x[i] = x[i] > a->range[1] ? a->range[1] : x[i] < a->range[0] ? a->range[0] : x[i];
 }
 
 static void infer__cpu_map(infer__ctx *c, const infer__map_args *a) {

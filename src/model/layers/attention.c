@@ -29,12 +29,15 @@ static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
 }
 
 /* M-RoPE (Qwen2-VL, arXiv 2409.12191) splits the pairs into sections for time, height and width, each with its own
- * position. In text all three are equal, which gives the usual rotation. A fourth section has no position in text, so
- * its pairs would not be rotated. Returns 1 when there are sections. */
+ * position: sections one after the other, or alternating pairs (Qwen3-VL, arXiv 2511.21631), where what is left over is
+ * time's. In text all three are equal, which gives the usual rotation. A fourth section has no position in text, so its
+ * pairs would not be rotated. Returns 1 when there are sections; hp->axes has those of the pairs. */
 static int infer__mix_attention_sections(infer__keys *k, int32_t n_rot) {
     static const char NAME[] = "rope.dimension_sections";
+    infer__hparams *hp = &k->m->hp;
     const infer__kv *kv;
     double three = 0, v;
+    int32_t of[3];
     uint64_t i;
     if (k->failed || !(k->m->arch->flags & INFER__ROPE_SECTIONS)) return 0;
     kv = infer__gguf_find(k->g, infer__key_name(k, NAME));
@@ -51,9 +54,21 @@ static int infer__mix_attention_sections(infer__keys *k, int32_t n_rot) {
             infer__error(k->err, INFER_ERR_FORMAT, "key %s: %g is outside 0..%d", k->key, v, (int)INFER__MAX_HEAD_DIM);
             return 0;
         }
-        if (i < 3) three += v;
+        if (i < 3) three += of[i] = (int32_t)v;
         else if (v > 0 && three < n_rot / 2)
             infer__key_unsupported(k, NAME, "a fourth section of rotated pairs is not supported");
+    }
+    if (three > 0 && !hp->axes) {
+        hp->axes = (uint8_t *)infer__arena_alloc(&k->m->arena, INFER__MAX_HEAD_DIM / 2);
+        if (!hp->axes) {
+            k->failed = 1;
+            infer__error(k->err, INFER_ERR_MEMORY, "no memory for the sections of M-RoPE");
+            return 0;
+        }
+        for (i = 0; i < INFER__MAX_HEAD_DIM / 2; i++)
+            hp->axes[i] = k->m->arch->flags & INFER__SECTIONS_MIXED
+                              ? (uint8_t)(i % 3 && i < (uint64_t)3 * (uint64_t)of[i % 3] ? i % 3 : 0)
+                              : (uint8_t)(i < (uint64_t)of[0] ? 0 : i < (uint64_t)of[0] + (uint64_t)of[1] ? 1 : 2);
     }
     return three > 0;
 }
@@ -94,6 +109,7 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     l->window = infer__mix_attention_window(k, i);
     if (a->chunk) l->chunk = l->window;
     l->not_causal = hp->not_causal || i < hp->n_enc;
+    l->spans_causal = (a->flags & INFER__SPANS_WINDOW) && !l->window;
     if (l->window) {
         l->dim_k = infer__key_int(k, "attention.key_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_k, 0);
         l->dim_v = infer__key_int(k, "attention.value_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_v, 0);
@@ -122,6 +138,7 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
         for (p = 0; p < l->n_parts && times != 0; p++)
             if (l->parts[p].kind->keys == infer__mix_attention_keys) l->parts[p].scale *= times;
     }
+    if (k->m->stack.row) infer__stack_turn(k, l);
     if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
     l->rope_base = l->window ? hp->rope_base_window : hp->rope_base;
     if (hp->rope_alpha > 0 && l->dim_k > 2) /* NTK-aware scaling, as Hunyuan's configuration defines alpha */
@@ -358,6 +375,7 @@ static void infer__attention_of(const infer__layer *l, infer__attention_args *a)
     a->window = l->window;
     a->chunk = l->chunk;
     a->around = l->not_causal;
+    a->causal = l->spans_causal;
     a->scale = l->attn_scale;
     a->softcap = l->attn_softcap;
     a->max_bias = l->max_bias;
@@ -379,7 +397,12 @@ static void infer__mix_attention_needs(const infer_model *m, const infer__layer 
 
 static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer__layer *l) {
     infer__attention_args a;
+    infer__rope_args rope;
     infer__attention_of(l, &a);
+    memset(&rope, 0, sizeof rope);
+    rope.axes = (const uint8_t *)l; /* any: of a stack's layers, by two coordinates */
+    if (l->rope_blocks && !ops->supports(INFER__OP_ROPE, &rope)) return "rotation by several positions";
+    if (l->listed && INFER__HAS_GPU && ops == &infer__gpu_ops) return "windows of a picture";
     return ops->supports(INFER__OP_ATTENTION, &a) ? infer__indexer_lacks(ops, l) : "attention";
 }
 
@@ -403,16 +426,19 @@ static const infer__buf *infer__rope_freq(const infer__layer *l) {
     return l->place == INFER__ON_CPU ? &l->rope->freq : &l->rope->device[l->place - INFER__ON_DEVICE];
 }
 
-static const infer__rope_args *infer__rope_of(const infer__layer *l, const infer__tensor *t, int32_t n_head,
-                                              infer__rope_args *a) {
+static const infer__rope_args *infer__rope_of(const infer_context *c, const infer__layer *l, const infer__tensor *t,
+                                              int32_t n_head, infer__rope_args *a) {
     if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return NULL;
     memset(a, 0, sizeof *a);
     a->x = *t;
+    a->x.offset += (uint64_t)l->rope_first * sizeof(float); /* of every head */
+    a->blocks = l->rope_blocks;
     a->n_head = n_head;
     a->dim = l->dim_k;
     a->n_rot = l->n_rot;
     a->kind = l->rope_kind;
     a->freq = infer__rope_freq(l);
+    a->axes = c->ctx.pass.axis[0] ? c->model->hp.axes : NULL;
     a->scale = l->rope->scale;
     return a;
 }
@@ -505,8 +531,8 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     }
     infer__qkv(c, l, s, l->q_gated ? &both : &q, &k, &v);
     memset(&store, 0, sizeof store);
-    store.rope_q = infer__rope_of(l, &q, l->n_head, &rope_q);
-    store.rope_k = l->kv_from ? NULL : infer__rope_of(l, &k, l->n_head_kv, &rope_k);
+    store.rope_q = infer__rope_of(c, l, &q, l->n_head, &rope_q);
+    store.rope_k = l->kv_from ? NULL : infer__rope_of(c, l, &k, l->n_head_kv, &rope_k);
     infer__value_norm(c, l, &k, &v);
     if (l->qk_norm_rotated) { /* the cache gets normed rotated keys */
         infer__rope_run(c, store.rope_q);
@@ -541,6 +567,10 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.v_cache = store.v_cache;
     at.group = store.group;
     infer__indexer_run(c, l, s, NULL, &at);
+    if (l->listed) {
+        at.chosen = infer__pass_kept(c, n, 0, n, c->model->stack.list);
+        at.chosen_sets = 1;
+    }
     infer__ops_of(&c->ctx)->attention(&c->ctx, &at);
     if (l->q_gated) {
         heads.rows = n * l->n_head;

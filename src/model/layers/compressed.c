@@ -166,7 +166,7 @@ static void infer__compressed_rotate(infer_context *c, const infer__layer *l, co
                                      int back) {
     infer__rope_args a;
     infer__tensor part = infer__columns(t, l->dim_k - l->n_rot, n_head * l->dim_k);
-    if (!infer__rope_of(l, &part, n_head, &a)) return; /* the last head has only its rotated part */
+    if (!infer__rope_of(c, l, &part, n_head, &a)) return; /* the last head has only its rotated part */
     a.back = back;
     infer__ops_of(&c->ctx)->rope(&c->ctx, &a);
 }
@@ -189,7 +189,7 @@ static void infer__compressed_entries(infer_context *c, const infer__layer *l, c
     a.place = &l->w[slot + 2];
     a.norm = &l->w[slot + 3];
     a.eps = c->model->hp.eps;
-    infer__rope_of(l, &s->x, 1, &a.rope);
+    infer__rope_of(c, l, &s->x, 1, &a.rope);
     infer__ops_of(&c->ctx)->compress(&c->ctx, &a);
 }
 

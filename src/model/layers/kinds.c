@@ -221,6 +221,15 @@ INFER__KIND(NEXTN,
     .name = "further token", .slots = INFER__W_NEXTN_PROJ, .slots_end = INFER__W_NEXTN_HEAD + 1,
     .check = infer__nextn_check, .cols = infer__nextn_cols, .needs = infer__nextn_needs, .run = infer__nextn_run,
     .describe = INFER__KIND_DESCRIBES(infer__nextn_describe))
+#define INFER__STEPS_KIND(kind, title, first, last, which, more)                                                       \
+  INFER__KIND(kind, .name = title, .slots = first, .slots_end = last, .check = infer__steps_check_##which,             \
+              .split = infer__steps_split_##which, .cols = infer__steps_cols_##which, .state = more,                   \
+              .needs = infer__steps_needs_##which, .run = infer__steps_run_##which,                                    \
+              .describe = INFER__KIND_DESCRIBES(infer__steps_describe_##which))
+INFER__STEPS_KIND(STACK_IN, "patches", INFER__W_STACK_IN_M0, INFER__W_STACK_BESIDE_M0, in, NULL)
+INFER__STEPS_KIND(STACK_BESIDE, "kept beside", INFER__W_STACK_BESIDE_M0, INFER__W_STACK_HEAD_M0, beside, NULL)
+INFER__STEPS_KIND(STACK_HEAD, "projector", INFER__W_STACK_HEAD_M0, INFER__W_STACK_END, head, infer__steps_state_head)
+#undef INFER__STEPS_KIND
 #undef INFER__KIND
 #undef INFER__KIND_EXPERTS
 #undef INFER__KIND_LACKS
@@ -233,7 +242,7 @@ static infer__part *infer__part_add(const infer_model *m, infer__layer *l, const
     memset(p, 0, sizeof *p);
     p->kind = kind;
     p->norm = (int16_t)norm;
-    p->after = -1;
+    p->after = p->times = -1;
     p->post = (int16_t)(post >= 0 && infer__layer_has(m, l, post) ? post : -1);
     p->reads = INFER__READS_NORM;
     p->scale = m->hp.residual_scale;

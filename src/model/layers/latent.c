@@ -192,7 +192,7 @@ static void infer__latent_rotate(infer_context *c, const infer__layer *l, const 
                                  int32_t n_head, int32_t dim) {
     infer__rope_args a;
     infer__tensor part = infer__columns(t, first, n_head * dim); /* the last head has only its rotated part */
-    if (!infer__rope_of(l, &part, n_head, &a)) return;
+    if (!infer__rope_of(c, l, &part, n_head, &a)) return;
     a.dim = dim;
     infer__ops_of(&c->ctx)->rope(&c->ctx, &a);
 }

@@ -21,7 +21,7 @@ static int32_t infer__hidden_first(const infer_step *st) {
 static int32_t infer__session_lost(const infer_session *s) {
     int32_t i;
     for (i = s->n_valid; i < s->n; i++)
-        if (s->tokens[i] < 0) return i;
+        if (s->tokens[i] < 0 && !infer__span_rows(s, i)) return i;
     return -1;
 }
 
@@ -58,7 +58,7 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
         return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)st->n,
                             (int)s->n, (int)s->cap);
     for (j = 0; st->tokens && j < st->n; j++)
-        if (st->tokens[j] < 0 || st->tokens[j] >= c->model->hp.n_vocab)
+        if (st->tokens[j] >= c->model->hp.n_vocab || st->tokens[j] == -1 || (st->tokens[j] < 0 && !INFER__HAS_MEDIA))
             return infer__error(err, INFER_ERR_ARGUMENT, "step %d: token %d is %d, outside 0..%d", (int)i, (int)j,
                                 (int)st->tokens[j], (int)c->model->hp.n_vocab - 1);
     if (c->model->hp.n_enc && !s->encodes && (!s->source || s->source->n == 0))
@@ -134,10 +134,18 @@ static void infer__pass_begin(infer_context *c) {
         p->source = at;
         at += n_seq;
     }
+    c->row_end = NULL;
     if (c->model->hp.not_causal || c->encodes) {
         p->end = at;
         at += batch;
+    } else if (INFER__HAS_MEDIA) {
+        c->row_end = at;
+        at += batch;
     }
+    c->row_axis = at;
+    if (INFER__HAS_MEDIA && c->model->hp.axes) at += INFER__AXES * (int64_t)batch;
+    c->n_shifted = c->n_whole = c->n_deep = 0;
+    memset(p->axis, 0, sizeof p->axis);
     if (!infer__cells_used(c)) return;
     p->cell_in = at;
     p->cell_out = at + n_seq;
@@ -174,8 +182,10 @@ static int infer__pass_ahead(infer_context *c, infer_session *s, const infer_tok
         p->ids[i] = tokens[at + i];
         p->pos[i] = s->n + at + i;
         c->row_embd[i] = NULL;
+        infer__span_row(c, s, i, s->n + at + i);
     }
     p->n_rows = n;
+    infer__spans_use(c);
     infer__switch_rows(c, &st, s->n, at, n);
     infer__adapted_rows(c, &st, s->n, at, n);
     return 1;
@@ -202,6 +212,7 @@ static int infer__pass_add(infer_context *c, const infer__pass_cursor *cur, int3
         p->seq[r] = q;
         if (p->end) p->end[r] = base + st->n;
         c->row_embd[r] = st->tokens ? NULL : st->embeddings + (int64_t)i * c->model->hp.n_embd;
+        infer__span_row(c, s, r, base + i);
         if (c->model->w[INFER__W_TOKEN_TYPES].type) c->row_looked[r] = s->type_from > 0 && base + i >= s->type_from;
         if (!wants_l && !wants_h) continue;
         c->out_logits[p->n_out] = wants_l ? s->logits + (int64_t)(i - first_l) * c->model->hp.n_vocab : NULL;
@@ -264,6 +275,8 @@ static infer_result infer__pass_fill(infer_context *c, infer__pass_cursor *cur, 
         if (infer__session_whole(st->session) && count < st->n) break; /* in the next pass */
         if (infer__cells_used(c)) /* a kept state is one between passes */
             count = INFER__MIN(count, every - (st->session->n_valid + cur->at) % every);
+        count = infer__spans_fit(st->session, st->session->n_valid + cur->at, count, c->ctx.pass.n_rows == 0);
+        if (count == 0) break;
         if (!infer__pass_add(c, cur, count))
             return infer__ok(&c->ctx) ? infer__error(err, INFER_CONTEXT_FULL,
                                                      "the context's cache of %d cells is full", (int)c->plan.cells)
@@ -278,6 +291,7 @@ static infer_result infer__pass_fill(infer_context *c, infer__pass_cursor *cur, 
         cur->step++;
         cur->at = 0;
     }
+    infer__spans_use(c);
     infer__results_choose(c, cur->step == cur->n);
     return INFER_OK;
 }
@@ -329,6 +343,7 @@ static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_er
 static void infer__session_settle(infer_context *c, infer_session *s) {
     s->out_n = 0;
     infer__results_drop(s);
+    infer__spans_cut(s, s->n);
     infer__cells_settle(c, s);
     if (infer__cache_has(c, s, s->n_valid)) {
         infer__cache_cut(c, s, s->n_valid);
@@ -401,6 +416,9 @@ static infer_result infer__eval_begin(infer_context *c, const infer_step *steps,
     int32_t i;
     for (i = 0; i < n && !r; i++) r = infer__step_check(c, steps, i, err);
     if (!r) r = infer__steps_reserve(c, steps, n, err);
+    for (i = 0; i < n && !r; i++) r = infer__spans_take(&steps[i], err);
+    for (i = 0; i < n && r; i++)
+        if (steps[i].session && steps[i].session->context == c) infer__spans_cut(steps[i].session, steps[i].session->n);
     c->ctx.bytes_up = c->ctx.bytes_down = c->ctx.launches = c->ctx.syncs = 0;
     while (!r && c->n_kept > 0) r = infer__results_bring(c->kept[0], err); /* of others: they are overwritten */
     if (r) return r;

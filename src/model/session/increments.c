@@ -1,13 +1,13 @@
 /* increments.c: incremental saving of sessions, and loading what was saved that way.
  *
  * Format: records, one after the other, in machine byte order (checked by a marker); each describes the session at
- *        that time and contains what had changed. A record: 20 uint32, of which the first 16 are those of a state
+ *        that time and contains what had changed. A record: 21 uint32, of which the first 17 are those of a state
  *        (state.c; 12 and 13 count what this record brings), then the position from which it is new, 1 when it replaces
  *        everything, source too (the first one does), and the sum before it (two words; 0 in the first one); a sum of
- *        that; tokens from the position on, those of a source, runs of adapters that begin there or later; of every
- *        slot the rows of the new positions that are still in the cache, page by page, [head][row][dim], or its
- *        recurrent state; the sum. A sum is the 64-bit FNV-1a of all records up to there, so that a record fits no
- *        other history.
+ *        that; tokens from the position on, those of a source, runs of adapters that begin there or later; all runs
+ *        of media; of every slot the rows of the new positions that are still in the cache, page by page,
+ *        [head][row][dim], or its recurrent state; the sum. A sum is the 64-bit FNV-1a of all records up to there, so
+ *        that a record fits no other history.
  * Rules: one number records what is new: infer_session.saved_to, the lowest position that the session was rewound to
  *        since (infer__cache_cut). Loading stops at an incomplete record: the ones before it count, and the caller is
  *        informed. Loaded data is not trusted, as with states: every length is checked before it is used, and each
@@ -16,8 +16,8 @@
  */
 #include "../model.h"
 
-enum { INFER__RECORD_WORDS = 20, INFER__RECORD_FROM = 16, INFER__RECORD_WHOLE = 17, INFER__RECORD_BEFORE = 18,
-       INFER__RECORD_VERSION = 1 };
+enum { INFER__RECORD_WORDS = 21, INFER__RECORD_FROM = 17, INFER__RECORD_WHOLE = 18, INFER__RECORD_BEFORE = 19,
+       INFER__RECORD_VERSION = 2 };
 
 static int infer__increments_known(const uint32_t *w) { return memcmp(w, "INFERSM", 8) == 0; }
 
@@ -121,6 +121,7 @@ static infer_result infer__record_write(infer_session *s, int whole, uint64_t be
         infer__adapters_words(&s->adapted[i], words);
         infer__state_put(o, words, sizeof words);
     }
+    infer__spans_put(s, o);
     for (i = 0; i < c->model->n_states && infer__ok(&c->ctx); i++)
         if (infer__state_saved(c->model, i)) infer__record_slot(s, w, i, page, page + infer__page_most(c), o);
     if (!infer__ok(&c->ctx))
@@ -250,7 +251,7 @@ static infer_result infer__record_check(infer__increments *in, uint32_t *w) {
 static uint64_t infer__record_size(const infer__increments *in, const uint32_t *w, uint32_t runs) {
     const infer_context *c = in->s->context;
     uint64_t n = ((uint64_t)w[7] - w[INFER__RECORD_FROM] + (w[INFER__RECORD_WHOLE] ? w[12] : 0)) * sizeof(infer_token) +
-                 (uint64_t)runs * INFER__ADAPTED_WORDS * sizeof(uint32_t);
+                 ((uint64_t)runs * INFER__ADAPTED_WORDS + (uint64_t)w[16] * INFER__SPAN_WORDS) * sizeof(uint32_t);
     int32_t k;
     for (k = 0; k < c->model->n_states; k++) n += infer__record_bytes(c, w, k);
     return n;
@@ -300,11 +301,13 @@ static infer_result infer__increments_add(infer__increments *in, const uint32_t 
     infer__state_image *image = &in->image;
     uint64_t *room = in->room + m->n_states;
     const size_t token = sizeof(infer_token), run = INFER__ADAPTED_WORDS * sizeof(uint32_t);
+    const size_t spans = (size_t)w[16] * INFER__SPAN_WORDS * sizeof(uint32_t);
     const size_t from = w[INFER__RECORD_FROM], fresh = w[7] - from, kept = w[13] - runs;
     int32_t k;
     if (!infer__increments_reserve(in, &image->tokens, &room[0], (uint64_t)w[7] * token) ||
         !infer__increments_reserve(in, &image->source, &room[1], (uint64_t)w[12] * token) ||
-        !infer__increments_reserve(in, &image->runs, &room[2], (uint64_t)w[13] * run))
+        !infer__increments_reserve(in, &image->runs, &room[2], (uint64_t)w[13] * run) ||
+        !infer__increments_reserve(in, &image->spans, &room[3], spans))
         goto no_memory;
     if (fresh) memcpy(image->tokens + from * token, data, fresh * token);
     data += fresh * token;
@@ -314,6 +317,8 @@ static infer_result infer__increments_add(infer__increments *in, const uint32_t 
     }
     if (runs) memcpy(image->runs + kept * run, data, runs * run);
     data += runs * run;
+    if (spans) memcpy(image->spans, data, spans);
+    data += spans;
     for (k = 0; k < m->n_states; k++)
         if (infer__state_saved(m, k) && (data = infer__increments_slot(in, w, k, data)) == NULL) goto no_memory;
     memcpy(image->w, w, sizeof image->w);
@@ -427,7 +432,7 @@ static infer_result infer__session_load_more(infer_session *s, infer_session_mar
     in.s = s;
     in.read = read;
     in.user = user;
-    in.room = (uint64_t *)infer__calloc(mem, (uint64_t)m->n_states + 3, sizeof *in.room);
+    in.room = (uint64_t *)infer__calloc(mem, (uint64_t)m->n_states + 4, sizeof *in.room);
     in.image.slots = (infer__state_slot *)infer__calloc(mem, (uint64_t)m->n_states + 1, sizeof *in.image.slots);
     in.image.spare = (char *)infer__alloc(mem, infer__page_most(c) + 1);
     r = in.room && in.image.slots && in.image.spare
@@ -437,6 +442,7 @@ static infer_result infer__session_load_more(infer_session *s, infer_session_mar
     infer__free(mem, in.image.tokens);
     infer__free(mem, in.image.source);
     infer__free(mem, in.image.runs);
+    infer__free(mem, in.image.spans);
     infer__free(mem, in.image.spare);
     infer__free(mem, in.image.slots);
     infer__free(mem, in.room);

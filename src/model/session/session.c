@@ -8,6 +8,8 @@ static void infer__session_free(infer_session *s) {
     if (s->source) infer__session_free(s->source);
     infer__results_drop(s);
     infer__adapters_end(s);
+    infer__spans_cut(s, 0);
+    infer__free(mem, s->spans);
     infer__cells_cut(c, s, 0);
     if (s->pages[0] && s->pages[1]) infer__cache_cut(c, s, 0);
     for (g = 0; g < INFER__CACHE_GROUPS; g++) infer__free(mem, s->pages[g]);

@@ -11,6 +11,29 @@ enum { INFER__FURTHER_ROWS = 65 }; /* whose hidden states are kept: of a pass th
 
 /* NOT: a decoder's passes, or there is one stack. SOURCE: cross attention will read the encoder's results. */
 enum { INFER__ENCODES_NOT, INFER__ENCODES_SOURCE, INFER__ENCODES_VECTORS };
+
+/* media.c: a picture or sound: texts, and rows of embeddings between them. */
+typedef struct infer__media_part {
+    char *text; /* UTF-8, zero-terminated, may be of control tokens; NULL = rows */
+    float *rows; /* n x n_embd * (1 + n_deepstack) */
+    int32_t n, n_pos; /* positions, and those for rotation */
+    int32_t nx;       /* rows of the grid's width for M-RoPE; 0 = they are in a line */
+    int32_t whole;    /* 1 = rows see all of the part */
+    uint64_t hash;    /* of rows, n, n_pos, nx, whole */
+} infer__media_part;
+struct infer_media {
+    infer__atomic refs;
+    infer_model *model; /* whose embeddings these are */
+    infer__media_part *parts;
+    int32_t n_parts;
+};
+/* A run of positions that are media's. */
+typedef struct infer__media_span {
+    int32_t at, n, n_pos, nx, whole; /* [at, at + n); the others as in the part */
+    const infer__media_part *part;   /* NULL: after loading, the rows are not there */
+    infer_media *media;              /* that has it: a reference */
+} infer__media_span;
+
 struct infer_session {
     infer__link dead;     /* of context->dead; first, so that it is the session */
     infer__atomic refs;   /* of the caller, calls, generations and slices */
@@ -37,6 +60,10 @@ struct infer_session {
     infer_step step;     /* of the running eval, where the session is evaluated alone */
     int32_t paused;      /* 1 = a slice of it has ended: the context is claimed */
     double until;        /* infer__slice_end of the running slice, 0 = it has none */
+    infer__media_span *spans;           /* n_spans */
+    int32_t n_spans, spans_cap;
+    infer_media *const *offered; /* n_offered: what tokens of evals may stand for; the caller's */
+    int32_t n_offered;
     int32_t *pages[INFER__CACHE_GROUPS]; /* plan.max_pages each; -1 = none */
     int32_t first_page[INFER__CACHE_GROUPS]; /* pages before it have been freed */
     /* cells.c; cells -1 = none. cell: the state after n_valid positions (none at 0); of the running eval: cell_next
@@ -112,6 +139,41 @@ static infer_result infer__step_owner(const infer_context *c, const infer_step *
 /* The first position that must be recomputed but cannot be, since it was given as an embedding; -1 = none. */
 static int32_t infer__session_lost(const infer_session *s);
 
+/* media.c. Parts are copied; their rows, from infer__alloc, become the media's unless this fails. The model is held. */
+static infer_result infer__media_make(infer_media **out, infer_model *m, const infer__media_part *parts, int32_t n,
+                                      infer_error *err);
+/* Free it, whatever its references. */
+static void infer__media_free_parts(infer_media *x);
+/* Drop a reference. */
+static void infer__media_let(infer_media *x);
+/* The token of row i of a part. */
+static infer_token infer__media_token(const infer__media_part *p, int32_t i);
+/* What the tokens of later evals may stand for; NULL, 0 = nothing. Not copied. */
+static void infer__session_offer(infer_session *s, infer_media *const *media, int32_t n);
+/* 1 when the row of a position whose token is below 0 can be computed again. */
+static int infer__span_rows(const infer_session *s, int32_t pos);
+/* The first position of the span that has pos; pos where there is none. */
+static int32_t infer__span_start(const infer_session *s, int32_t pos);
+static void infer__spans_cut(infer_session *s, int32_t n); /* those from position n on are no more */
+static int infer__spans_fork(infer_session *to, const infer_session *from);
+static int infer__spans_reserve(infer_session *s, int32_t n);
+/* How many of the tokens that follow the session's, about n of `left`, an eval takes without cutting what is whole. */
+static int32_t infer__media_chunk(const infer_session *s, const infer_token *tokens, int32_t n, int32_t left);
+/* Spans for a step's tokens, after the session's. */
+static infer_result infer__spans_take(const infer_step *st, infer_error *err);
+/* Of `count` rows from pos on as many as a pass may have: not a part of a span that is whole. first: the pass is
+ * empty. */
+static int32_t infer__spans_fit(const infer_session *s, int32_t pos, int32_t count, int32_t first);
+/* Row r of the pass is position pos of s: its embedding, end and axes; then, of all rows: what the pass needs of it. */
+static void infer__span_row(infer_context *c, const infer_session *s, int32_t r, int32_t pos);
+static void infer__spans_use(infer_context *c);
+static void infer__deepstack(infer_context *c, int32_t l, const infer__tensor *x);
+
+/* A span in saved sessions: at, n, n_pos, nx, whole; 0 = these are not a span's. */
+enum { INFER__SPAN_WORDS = 5 };
+static void infer__span_words(const infer__media_span *p, uint32_t *words);
+static int infer__span_of(infer__media_span *p, const uint32_t *words);
+
 /* state.c: as the public calls; the session and its context are claimed. */
 static infer_result infer__session_fork(infer_session **out, const infer_session *session, infer_error *err);
 static infer_result infer__session_save(infer_session *session, infer_write_fn write, void *user);
@@ -148,6 +210,28 @@ typedef struct infer__steering {
 static infer_result infer__generate(infer_session *s, infer_sampler *sampler, const char *prompt,
                                     const infer_generate_params *params, infer__steering *steering,
                                     infer_generate_info *info);
+/* api/prompt_ids.c: tokens that grow; ids are to be freed, and there is room for one more. */
+typedef struct infer__ids {
+    infer__mem *mem;
+    const infer_model *model;
+    infer_token *ids;
+    size_t n;
+    uint64_t cap;
+} infer__ids;
+/* Those of segments, by `structure` (infer__tokenize_segments), or NULL: of one text, by flags; n_media markers in them
+ * stand for media. Then BOS in front, where the vocabulary asks for it and there is none. */
+static infer_result infer__ids_make(infer__ids *x, const infer_segment *segments, size_t n, const uint8_t *structure,
+                                    int32_t flags, infer_media *const *media, int32_t n_media, infer_error *err);
+static infer_result infer__ids_begin(infer__ids *x, infer_error *err);
+static void infer__ids_free(infer__ids *x);
+/* The tokens of one picture or sound. */
+static infer_result infer__ids_media(infer__ids *x, const infer_media *media, infer_error *err);
+static infer_result infer__media_check(const infer_model *model, infer_media *const *media, int32_t n,
+                                       infer_error *err);
+/* The ids of a prompt (room for one more), begins: with BOS in front; p: media and text_flags. *out is to be freed. */
+static infer_result infer__prompt_ids(const infer_model *model, infer__mem *mem, const char *prompt,
+                                      const infer_generate_params *p, int begins, infer_token **out, size_t *n,
+                                      infer_error *err);
 /* The sampler is claimed for a call of the session; NULL is accepted. */
 static infer_result infer__sampler_claim(infer_sampler *sampler, infer_error *err);
 static void infer__sampler_leave(infer_sampler *sampler);

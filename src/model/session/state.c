@@ -1,7 +1,8 @@
 /* state.c: rewind, sync, fork, save and load of sessions. increments.c saves incrementally.
  *
- * Saved form (machine byte order, checked by a marker): a header of 16 uint32, the tokens (and those of a source), runs
- * of positions with the same adapters (three uint32 each: see infer__adapters_words), then for every layer its pages of
+ * Saved form (machine byte order, checked by a marker): a header of 17 uint32, the tokens (and those of a source), runs
+ * of positions with the same adapters (three uint32 each: see infer__adapters_words), those of media
+ * (infer__spans_words, five each), then for every layer its pages of
  * keys and of values in order of position, or its recurrent state after the last one, and a 64-bit FNV-1a sum of all of
  * it. Pages are saved as rows, position by position, wherever the layer runs. Loaded bytes are not trusted: everything
  * is checked before the session changes. The sum detects damage, not forgery: a forged state can contain wrong keys and
@@ -18,11 +19,15 @@ static infer_result infer__session_cut(infer_session *session, int32_t n) {
     if (n < 0 || n > session->n)
         return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_rewind: %d is outside 0..%d", (int)n,
                             (int)session->n);
+    if (infer__span_start(session, n) != n && n < session->n)
+        return infer__error(&session->error, INFER_ERR_ARGUMENT,
+                            "infer_session_rewind: position %d is inside a picture or sound, which begins at %d",
+                            (int)n, (int)infer__span_start(session, n));
     session->out_n = 0;
     infer__results_drop(session);
     pos = infer__cells_back(c, session, n);
     for (i = pos; i < n; i++)
-        if (session->tokens[i] < 0)
+        if (session->tokens[i] < 0 && !infer__span_rows(session, i))
             return infer__error(&session->error, INFER_ERR_STATE,
                                 "infer_session_rewind: position %d was given as an embedding and "
                                 "cannot be computed again",
@@ -30,6 +35,7 @@ static infer_result infer__session_cut(infer_session *session, int32_t n) {
     infer__cells_cut(c, session, pos);
     session->n = n;
     infer__adapters_cut(session, n);
+    infer__spans_cut(session, n);
     session->n_valid = pos; /* the next eval computes the rest again */
     infer__cache_cut(c, session, pos);
     return INFER_OK;
@@ -65,6 +71,7 @@ static infer_result infer__session_sync(infer_session *session, const infer_toke
                             (int)session->cap);
     while (same < n - 1 && same < session->n && session->tokens[same] == tokens[same])
         same++; /* the last is evaluated for logits */
+    same = infer__span_start(session, same);
     r = infer__session_rewind(session, same);
     if (r) return r;
     if (kept) *kept = session->n_valid;
@@ -93,7 +100,7 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
     if (INFER__HAS_DRAFTS && s->further) infer__further_fork(s, session);
     infer__cache_share(session->context, s, session);
     infer__cells_share(session->context, s, session);
-    r = infer__adapters_fork(s, session) ? infer__source_fork(s, session)
+    r = infer__adapters_fork(s, session) && infer__spans_fork(s, session) ? infer__source_fork(s, session)
                                          : infer__error(&s->error, INFER_ERR_MEMORY, "no memory for a session");
     if (r) {
         if (err) *err = s->error;
@@ -106,7 +113,7 @@ static infer_result infer__session_fork(infer_session **out, const infer_session
 
 /* ---- save and load ----------------------------------------------------------------------------------------------- */
 
-enum { INFER__STATE_WORDS = 16, INFER__STATE_VERSION = 2 };
+enum { INFER__STATE_WORDS = 17, INFER__STATE_VERSION = 3 };
 
 /* A hash that differs between models with incompatible caches. */
 static uint64_t infer__model_print(const infer_model *m) {
@@ -165,6 +172,7 @@ static void infer__state_header(const infer_session *s, uint32_t w[INFER__STATE_
     w[13] = (uint32_t)s->n_adapted;
     w[14] = (uint32_t)c->model->weights_print;
     w[15] = (uint32_t)(c->model->weights_print >> 32);
+    w[16] = (uint32_t)s->n_spans;
 }
 
 /* Zero the positions after the last one, `end`, in page i of a slot, [head][row][dim], so that old memory is not
@@ -190,6 +198,15 @@ static void infer__state_put(infer__state_out *o, const void *data, uint64_t n) 
     o->sum = infer__fnv(o->sum, data, n);
     o->bytes += n;
     if (o->write(o->user, data, (size_t)n) != n) o->failed = 1;
+}
+
+static void infer__spans_put(const infer_session *s, infer__state_out *o) {
+    uint32_t words[INFER__SPAN_WORDS];
+    int32_t i;
+    for (i = 0; i < s->n_spans; i++) {
+        infer__span_words(&s->spans[i], words);
+        infer__state_put(o, words, sizeof words);
+    }
 }
 
 /* Bytes of a page of a slot, and of the largest one. */
@@ -246,10 +263,11 @@ static void infer__cell_move(infer_context *c, int32_t state, int32_t cell, char
 }
 
 static infer_result infer__save_check(infer_session *s, const char *call) {
-    const int32_t lost = infer__session_lost(s);
+    int32_t lost = s->n_valid; /* also rows of media, which are not saved */
+    while (lost < s->n && s->tokens[lost] >= 0) lost++;
     if (s->context->model->hp.encoder)
         return infer__error(&s->error, INFER_ERR_UNSUPPORTED, "%s: an encoder keeps nothing", call);
-    if (lost < 0) return INFER_OK;
+    if (lost == s->n) return INFER_OK;
     return infer__error(&s->error, INFER_ERR_STATE,
                         "%s: position %d was given as an embedding and is not in the cache any more", call, (int)lost);
 }
@@ -286,6 +304,7 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
         infer__adapters_words(&session->adapted[i], words);
         infer__state_put(&o, words, sizeof words);
     }
+    infer__spans_put(session, &o);
     pages = (session->n_valid + INFER__PAGE - 1) / INFER__PAGE;
     for (s = 0; s < c->model->n_states; s = e) {
         int32_t group = c->model->states[s].group;
@@ -319,7 +338,7 @@ static infer_result infer__session_save(infer_session *session, infer_write_fn w
 typedef struct infer__state_slot { char *p; uint64_t stride; } infer__state_slot;
 typedef struct infer__state_image {
     uint32_t w[INFER__STATE_WORDS];
-    char *tokens, *source, *runs; /* w[7] and w[12] tokens, w[13] runs of adapters */
+    char *tokens, *source, *runs, *spans; /* w[7] and w[12] tokens, w[13] runs of adapters, w[16] of media */
     infer__state_slot *slots;     /* n_states */
     char *spare;                  /* a page */
 } infer__state_image;
@@ -359,6 +378,9 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
     if (w[13] > w[7])
         return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word 13, runs of adapters, is %u",
                             (unsigned)w[13]);
+    if (w[16] > w[7])
+        return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word 16, runs of media, is %u",
+                            (unsigned)w[16]);
     if (w[8] > w[7]) /* w[7] is at most cap, 2^30 */
         return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: %u of %u tokens are in the cache",
                             (unsigned)w[8], (unsigned)w[7]);
@@ -381,7 +403,7 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
 static uint64_t infer__state_size(const infer_session *s, const uint32_t *w) {
     const infer_context *c = s->context;
     uint64_t n = ((uint64_t)w[7] + w[12]) * sizeof(infer_token) +
-                 (uint64_t)w[13] * INFER__ADAPTED_WORDS * sizeof(uint32_t),
+                 ((uint64_t)w[13] * INFER__ADAPTED_WORDS + (uint64_t)w[16] * INFER__SPAN_WORDS) * sizeof(uint32_t),
              pages = (uint64_t)infer__state_pages(w);
     int32_t k;
     for (k = 0; k < c->model->n_states; k++) {
@@ -440,6 +462,7 @@ static infer_result infer__state_apply(infer_session *s, const infer__state_imag
     infer__cells_cut(c, s, 0); /* a device failed: the old state is lost */
     infer__cache_cut(c, s, 0);
     infer__adapters_cut(s, 0);
+    infer__spans_cut(s, 0);
     s->n = s->n_valid = 0;
     return infer__error(&s->error, c->ctx.error.code, "infer_session_load: %s", c->ctx.error.message);
 }
@@ -450,7 +473,7 @@ static infer_result infer__state_tokens_check(infer_session *s, const char *toke
     uint32_t i;
     for (i = first; i < first + n; i++) {
         memcpy(&t, tokens + (size_t)(i - first) * sizeof t, sizeof t);
-        if (t < -1 || t >= s->context->model->hp.n_vocab)
+        if (t >= s->context->model->hp.n_vocab)
             return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)i,
                                 (int)t);
         if (t < 0 && (i >= w[8] || i >= w[7]))
@@ -462,10 +485,41 @@ static infer_result infer__state_tokens_check(infer_session *s, const char *toke
     return INFER_OK;
 }
 
+/* The spans of a loaded state, NULL when it has none: they must be the positions of tokens below -1. */
+static infer_result infer__spans_find(infer_session *s, const infer__state_image *image, infer__media_span **out) {
+    const uint32_t n = image->w[16], end = image->w[7];
+    infer__media_span *spans = NULL;
+    uint32_t words[INFER__SPAN_WORDS], i, k, pos = 0;
+    infer_token t;
+    if (n && !(spans = (infer__media_span *)infer__calloc(s->context->ctx.mem, n, sizeof *spans)))
+        return infer__error(&s->error, INFER_ERR_MEMORY, "infer_session_load: no memory for pictures' places");
+    for (i = 0; i <= n; i++) {
+        if (i < n) {
+            memcpy(words, image->spans + (size_t)i * sizeof words, sizeof words);
+            if (words[0] < pos || words[0] >= end || !infer__span_of(&spans[i], words)) break;
+        }
+        for (k = pos; k < (i < n ? words[0] : end); k++) {
+            memcpy(&t, image->tokens + (size_t)k * sizeof t, sizeof t);
+            if (t >= -1) continue;
+            infer__free(s->context->ctx.mem, spans);
+            return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)k, (int)t);
+        }
+        pos = i < n ? (uint32_t)INFER__MIN((uint64_t)words[0] + words[1], end) : end;
+    }
+    if (i > n) {
+        *out = spans;
+        return INFER_OK;
+    }
+    infer__free(s->context->ctx.mem, spans);
+    return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: run of media %u does not fit the tokens",
+                        (unsigned)i);
+}
+
 static infer_result infer__state_take(infer_session *session, const infer__state_image *image) {
     infer_context *c = session->context;
     const uint32_t *w = image->w;
     infer__adapted *runs = NULL;
+    infer__media_span *spans = NULL;
     infer_result r = infer__state_tokens_check(session, image->tokens, w, 0, w[7]);
     if (!r) r = infer__state_tokens_check(session, image->source, w, w[7], w[12]);
     if (!r && w[13]) {
@@ -473,13 +527,22 @@ static infer_result infer__state_take(infer_session *session, const infer__state
         r = !runs ? infer__error(&session->error, INFER_ERR_MEMORY, "infer_session_load: no memory for adapters")
                   : infer__adapters_find(session, image->runs, (int32_t)w[13], w[7], runs, &session->error);
     }
+    if (!r) r = infer__spans_find(session, image, &spans);
     if (!r && w[12])
         r = infer__source_set(session, (const infer_token *)(const void *)image->source, (int32_t)w[12],
                               &session->error);
     else if (!r && session->source) r = infer__session_cut(session->source, 0);
     if (!r) r = infer__state_apply(session, image);
-    if (!r) infer__adapters_load(session, runs, (int32_t)w[13]);
-    else infer__free(c->ctx.mem, runs);
+    if (r) {
+        infer__free(c->ctx.mem, runs);
+        infer__free(c->ctx.mem, spans);
+        return r;
+    }
+    infer__adapters_load(session, runs, (int32_t)w[13]);
+    infer__spans_cut(session, 0);
+    infer__free(c->ctx.mem, session->spans);
+    session->spans = spans;
+    session->n_spans = session->spans_cap = (int32_t)w[16];
     return r;
 }
 
@@ -494,7 +557,8 @@ static void infer__state_lay_out(const infer_context *c, infer__state_image *ima
     image->tokens = data;
     image->source = image->tokens + (size_t)w[7] * sizeof(infer_token);
     image->runs = image->source + (size_t)w[12] * sizeof(infer_token);
-    data = image->runs + (size_t)w[13] * INFER__ADAPTED_WORDS * sizeof(uint32_t);
+    image->spans = image->runs + (size_t)w[13] * INFER__ADAPTED_WORDS * sizeof(uint32_t);
+    data = image->spans + (size_t)w[16] * INFER__SPAN_WORDS * sizeof(uint32_t);
     for (from = 0; from < m->n_states; from = to) {
         const int32_t group = m->states[from].group;
         to = infer__states_run(m, from);

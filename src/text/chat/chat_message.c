@@ -87,9 +87,11 @@ static void infer__chat_write_parts(infer__chat_writing *w, const infer_chat_mes
     for (i = 0; i < m->n_parts && w->r == INFER_OK; i++) {
         const infer_chat_part *part = &m->parts[i];
         char what[60];
-        if (part->kind == INFER_CHAT_PART_IMAGE) {
-            infer__chat_wrong(w, INFER_ERR_UNSUPPORTED, "parts", i, "images are not supported");
-        } else if (part->kind != INFER_CHAT_PART_TEXT) {
+        if (part->kind == INFER_CHAT_PART_MEDIA) {
+            infer__bytes_text(w->out, i ? ", {\"type\": \"image\"}" : "{\"type\": \"image\"}");
+            continue;
+        }
+        if (part->kind != INFER_CHAT_PART_TEXT) {
             infer__format(what, sizeof what, "kind %d is no INFER_CHAT_PART_*", (int)part->kind);
             infer__chat_wrong(w, INFER_ERR_ARGUMENT, "parts", i, what);
         } else if (!part->text) {

@@ -67,25 +67,51 @@ static void infer__chat_set(infer_json *object, infer_json *items, const char *n
 
 /* ---- messages -------------------------------------------------------------------------------------------------- */
 
-/* Text parts become one string; anything else stays as it is. */
+/* The text of a part, or the marker of a picture or sound; NULL for others. */
+static const infer_json *infer__chat_part_text(const infer_json *part, int32_t media) {
+    static const char *const MEDIA[] = { "image", "image_url", "input_image", "audio", "audio_url", "input_audio" };
+    static const infer_json MARKER = { INFER_JSON_STRING, 0, sizeof INFER_MEDIA_MARKER - 1, INFER_MEDIA_MARKER, { 0 } };
+    const infer_json *type = infer__json_get(part, "type", 4), *text = infer__json_get(part, "text", 4);
+    size_t i;
+    if (!type || type->kind != INFER_JSON_STRING) return NULL;
+    for (i = 0; i < INFER__COUNT(MEDIA) && media; i++)
+        if (strcmp(type->s, MEDIA[i]) == 0) return &MARKER;
+    return strcmp(type->s, "text") == 0 && text && text->kind == INFER_JSON_STRING ? text : NULL;
+}
+
+/* Text parts, and media where it is wanted, become one string; anything else stays as it is. */
 static infer_json infer__chat_content(infer__chat_making *c, const infer_json *v) {
+    const infer_json *text;
     uint64_t i, n = 0;
     char *s;
     if (v->kind != INFER_JSON_ARRAY || v->n == 0) return *v;
     for (i = 0; i < v->n; i++) {
-        const infer_json *part = &v->v.items[i], *type = infer__json_get(part, "type", 4);
-        const infer_json *text = infer__json_get(part, "text", 4);
-        if (!type || type->kind != INFER_JSON_STRING || strcmp(type->s, "text") != 0) return *v;
-        if (!text || text->kind != INFER_JSON_STRING || !infer__add_ok(n, text->n, &n)) return *v;
+        text = infer__chat_part_text(&v->v.items[i], c->rq->media);
+        if (!text || !infer__add_ok(n, text->n, &n)) return *v;
     }
     s = (char *)infer__chat_take(c, n + 1);
     if (!s) return *v;
     for (i = 0, n = 0; i < v->n; i++) {
-        const infer_json *text = infer__json_get(&v->v.items[i], "text", 4);
+        text = infer__chat_part_text(&v->v.items[i], c->rq->media);
         memcpy(s + n, text->s, (size_t)text->n);
         n += text->n;
     }
     return infer__chat_string(s, (size_t)n);
+}
+
+static int32_t infer__chat_media_of(const infer_json *message) {
+    const infer_json *content = infer__json_get(message, "content", 7), *text;
+    const uint64_t parts = content && content->kind == INFER_JSON_ARRAY ? content->n : 1;
+    const char *s;
+    int32_t n = 0;
+    uint64_t i;
+    if (!content) return 0;
+    for (i = 0; i < parts; i++) {
+        text = content->kind == INFER_JSON_ARRAY ? infer__chat_part_text(&content->v.items[i], 1) : content;
+        if (!text || text->kind != INFER_JSON_STRING) continue;
+        for (s = text->s; (s = strstr(s, INFER_MEDIA_MARKER)) != NULL; s++) n++;
+    }
+    return n;
 }
 
 /* Arguments as an object, or as text where objects have failed. */

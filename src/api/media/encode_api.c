@@ -1,0 +1,80 @@
+/* encode_api.c: pictures and sounds for prompts: argument checks, and calls of model/stack/senses.c. */
+#include "../../model/model.h"
+
+static infer_result infer__encode_call(infer_media **out, infer_model *model, const infer_image *images, int32_t n,
+                                       const infer_sound *sound, const infer_encode_params *params, infer_error *err) {
+    infer_result r;
+    if (out) *out = NULL;
+    if (!out || !model) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", out ? "model" : "out");
+    infer__error_clear(err);
+    infer__model_hold(model);
+    r = infer__media_encode(out, model, images, n, sound, params, err);
+    return infer__model_let(model, r);
+}
+
+INFER_API infer_result infer_media_encode(infer_media **out, infer_model *model, const infer_image *images, int32_t n,
+                                          const infer_encode_params *params, infer_error *err) {
+    if (out) *out = NULL;
+    if (!images || n < 1)
+        return infer__error(err, INFER_ERR_ARGUMENT, images ? "n is %d" : "images is NULL", (int)n);
+    return infer__encode_call(out, model, images, n, NULL, params, err);
+}
+
+INFER_API infer_result infer_media_encode_sound(infer_media **out, infer_model *model, const infer_sound *sound,
+                                                const infer_encode_params *params, infer_error *err) {
+    infer_media_params at;
+    infer_sound other;
+    infer_result r;
+    if (out) *out = NULL;
+    if (!sound) return infer__error(err, INFER_ERR_ARGUMENT, "sound is NULL");
+    if (sound->rate == INFER__SOUND_RATE || !sound->samples || sound->n < 1)
+        return infer__encode_call(out, model, NULL, 0, sound, params, err);
+    memset(&at, 0, sizeof at);
+    at.rate = INFER__SOUND_RATE;
+    if (model) at.allocator = model->params.allocator;
+    r = infer_sound_convert(&other, sound->samples, sound->n, 1, sound->rate, &at, err);
+    if (r == INFER_OK) r = infer__encode_call(out, model, NULL, 0, &other, params, err);
+    infer_sound_free(&other);
+    return r;
+}
+
+INFER_API int32_t infer_media_positions(const infer_media *media, int32_t *embeddings) {
+    infer__ids x;
+    int32_t n = 0, i;
+    for (i = 0; media && i < media->n_parts; i++) n += media->parts[i].n;
+    if (embeddings) *embeddings = n;
+    if (!media) return 0;
+    memset(&x, 0, sizeof x);
+    x.mem = &media->model->mem;
+    x.model = media->model;
+    if (infer__ids_media(&x, media, NULL) == INFER_OK) n = (int32_t)x.n; /* else without the tokens around */
+    infer__ids_free(&x);
+    return n;
+}
+
+INFER_API infer_result infer_media_tokens(const infer_model *model, const char *text, size_t n, int32_t flags,
+                                          infer_media *const *media, int32_t n_media, infer_token *out, size_t cap,
+                                          size_t *count, infer_error *err) {
+    infer_segment segment;
+    infer__ids x;
+    infer_result r;
+    if (count) *count = 0;
+    r = infer__text_check(model, "text", text, n, flags, INFER_TEXT_SPECIAL, out, cap, count, err);
+    if (r == INFER_OK) r = infer__media_check(model, media, n_media, err);
+    if (r != INFER_OK) return r;
+    infer__error_clear(err);
+    infer__model_hold(model);
+    memset(&segment, 0, sizeof segment);
+    memset(&x, 0, sizeof x);
+    segment.text = text;
+    segment.n = n;
+    x.mem = infer__model_mem(model);
+    x.model = model;
+    r = infer__ids_make(&x, &segment, 1, NULL, flags, media, n_media, err);
+    if (r == INFER_OK) {
+        *count = x.n;
+        if (cap > 0 && x.n > 0) memcpy(out, x.ids, INFER__MIN(cap, x.n) * sizeof *out);
+    }
+    infer__ids_free(&x);
+    return infer__model_let(model, r);
+}

@@ -1,0 +1,165 @@
+/* stack.h: stacks of projector files ("mmproj"): encoders of pictures and sound, beside a text model.
+ *
+ * Owns:  their rows (rows.c), the steps before and after their layers (steps.c), what a pass knows of a picture.
+ * How:   a stack is a model of its own, with its own contexts: layers, weights, devices, plan are those of every model.
+ *        Rows of a pass are patches. The first layer begins with a part that makes the stream of them, the last one
+ *        ends with one that gives the embeddings; both are lists of steps.
+ * Start: rows.c, then infer__walk_run.
+ */
+#ifndef INFER__STACK_H
+#define INFER__STACK_H
+
+enum { INFER__STACK_NONE, INFER__STACK_VISION, INFER__STACK_AUDIO };
+
+/* One step: t is the tensor that the step before it left. Names of tensors without ".weight", ".bias". */
+enum {
+    INFER__STEP_END,
+    INFER__STEP_PATCHES, /* t = the pixels of each patch, in the order of the kernel of a convolution */
+    INFER__STEP_MATRIX,  /* t = t W (+ b) */
+    INFER__STEP_FRAME,   /* t = t + W times the pixels of the second frame; name: of the tensor, as it is */
+    INFER__STEP_PLACES,  /* t = t + the positions' embeddings; with rows for class tokens */
+    INFER__STEP_NORM,    /* t = norm(t) */
+    INFER__STEP_ACT,     /* t = act(t) */
+    INFER__STEP_GATED,   /* t = act(t W other) * t W name */
+    INFER__STEP_STREAM,  /* t = the stream */
+    INFER__STEP_DROP,    /* without the rows of class tokens */
+    INFER__STEP_MERGE,   /* the rows of merge x merge patches, which follow each other, become one */
+    INFER__STEP_POOL,    /* or their mean */
+    INFER__STEP_KEEP,    /* t is kept, beside what others keep */
+    INFER__STEP_KEPT,    /* where streams are kept, t is the last of them: t = all of them, side by side */
+    INFER__STEP_JOIN,    /* t = t, and then what is kept */
+    INFER__STEP_SCALE,   /* t = t * root of the width */
+    INFER__STEP_STD,     /* t = (t - name) * other */
+    INFER__STEP_BREAKS,  /* between rows of the grid comes a row of its own */
+    INFER__STEP_WRAP,    /* before all rows comes one, and after them */
+    INFER__STEP_RESAMPLE, /* t = attention of learned queries to t: resample.c */
+    INFER__STEPS
+};
+enum { /* infer__step.flags */
+    INFER__STEP_BIAS = 1,       /* there is a bias; else there is none */
+    INFER__STEP_MAY_BIAS = 2,   /* there may be one */
+    INFER__STEP_MAY = 4,        /* nothing happens where the file has not the tensor */
+    INFER__STEP_TRANSPOSED = 8, /* W is stored with rows and columns exchanged */
+    INFER__STEP_BARE = 16,      /* a norm without weights */
+    INFER__STEP_UNFOLDED = 32   /* of merged rows W reads value by value those of all patches */
+};
+/* of: INFER__NORM_*, or INFER__ACT_*; INFER__STEP_OWN: the layers'. eps 0: the layers'. */
+enum { INFER__STEP_OWN = 255 };
+typedef struct infer__step {
+    uint8_t kind, flags, of;
+    float eps;
+    const char *name, *other;
+} infer__step;
+
+/* Where embeddings of positions come from. */
+enum {
+    INFER__PLACES_NONE,
+    INFER__PLACES_LEARNED, /* a row of the table for each patch of a picture of one size */
+    INFER__PLACES_RESIZED, /* the table is a square, these: resized to the picture. Triangles, wider where it shrinks */
+    INFER__PLACES_CORNERS, /* bilinear, corners on corners */
+    INFER__PLACES_CUBIC,   /* bicubic, a = -0.75 */
+    INFER__PLACES_SUMS,    /* two tables, of columns and rows */
+    INFER__PLACES_BUCKETS  /* the table is a square: the nearest of its places */
+};
+
+/* infer__stack_row.turn: how heads are rotated: the first half of the pairs by one coordinate, the second by the
+ * other. */
+enum {
+    INFER__TURN_YX = 1,
+    INFER__TURN_XY = 2,
+    INFER__TURN_BETWEEN = 4, /* frequencies of the second half are between those of the first */
+    INFER__TURN_BLOCKS = 8,  /* each half of a head has pairs of its own */
+    INFER__TURN_THIRDS = 16  /* of a head's thirds the last two, of even width, are rotated */
+};
+enum { INFER__CLASS_NONE, INFER__CLASS_FIRST, INFER__CLASS_LAST }; /* where positions have the class token */
+enum { INFER__BIAS_NORMS = 1, INFER__BIAS_ATTENTION = 2, INFER__BIAS_FFN = 4, INFER__BIASES = 7 };
+/* infer__stack_row.flags */
+enum {
+    INFER__STACK_SKIPS = 1,    /* the last layer is not run; or feature_layer names those whose results are read */
+    INFER__STACK_WINDOWS = 2,  /* of layers, n_wa_pattern says which */
+    INFER__STACK_COLUMNS = 4,  /* merged rows go down columns */
+    INFER__STACK_SIGNED = 8,   /* pixels become 2 v - 1 */
+    INFER__STACK_WIDE = 16,    /* patches are as large as what is merged: there is nothing to merge */
+    INFER__STACK_ACT = 32,     /* the activation of FFNs is the row's, whatever keys say */
+    INFER__STACK_RANGES = 64,  /* linear layers may have ranges: infer__weight.range */
+    INFER__STACK_RESAMPLES = 128
+};
+
+/* A row: what a type of projector does that its file does not say. */
+typedef struct infer__stack_row {
+    infer__arch arch; /* of the layers; name: clip.projector_type */
+    uint8_t kind;     /* INFER__STACK_* */
+    uint8_t merge;    /* sides of what is merged or pooled, where no key says it */
+    const char *merge_key; /* which does; NULL = none */
+    uint8_t places;   /* INFER__PLACES_* */
+    uint8_t cls;      /* INFER__CLASS_* */
+    uint8_t biases;   /* INFER__BIAS_*: which must be there */
+    uint8_t turn;     /* INFER__TURN_*; 0 = heads are not rotated */
+    uint8_t flags;    /* INFER__STACK_* */
+    float theta;      /* base of the rotation; 0 = 10000 */
+    const infer__step *input, *beside, *head; /* beside: after layers that have its tensors; NULL = none */
+} infer__stack_row;
+
+/* The stack of a model; row NULL: it is none. */
+typedef struct infer__stack {
+    const infer__stack_row *row;
+    int32_t kind, image, patch, merge; /* image: the file's size of pictures */
+    int32_t window, every;             /* sides of windows in merged patches; every n-th layer has none; 0 = none has */
+    int32_t list;                      /* numbers of a row that list a window: 0 = there are none */
+    int32_t features[8], n_features;   /* layers whose input is read, the last one: whose result */
+    int32_t n_beside;                  /* parts beside the layers */
+    int32_t ranged;                    /* values of rows that are clamped before products; 0 = none are */
+    int32_t queries;                   /* learned ones of a resampler; 0 = there is none */
+    const float *table, *vectors[3]; /* embeddings of positions; of the class token; vectors of the head's last steps */
+    int32_t wide, high;              /* of the table: that of a grid, or how many rows; 0 = there is none */
+    const float *query;              /* of a resampler: queries x n_out */
+    infer__tensor_slot slots[INFER__W_STACK_END - INFER__W_STACK_IN_M0]; /* of layers; name NULL: not used */
+} infer__stack;
+
+/* The picture of a running pass. Arrays on the host: patches of frames, rows of PLACES; out: the result. */
+typedef struct infer__picture {
+    int32_t nx, ny, patches, rows, tokens; /* patches; rows of the pass, with class tokens */
+    infer__buf pixels[2], places, lists, grid; /* grid: places of rows for a resampler */
+    int32_t *axis[2]; /* rows: y and x of each */
+    float *out;
+} infer__picture;
+
+/* api/model_api.c: an empty model. */
+static infer_result infer__model_start(infer_model **out, const infer_model_params *params, uint32_t version,
+                                       infer_error *err);
+/* Open a stack of a projector file, of this kind; params as of the text model. *out NULL: the file has none. */
+static infer_result infer__stack_open(infer_model **out, const infer__gguf_origin *origin, int32_t kind,
+                                      const infer_model_params *params, infer_error *err);
+/* 1 when the file has a stack of this kind. */
+static int infer__stack_in(const infer__gguf *g, int32_t kind);
+/* Floats of one embedding. */
+static int32_t infer__stack_width(const infer_model *m);
+/* Embeddings of a picture of this size, which is a preprocessed one; 0 when there can be none: *err says why. */
+static int32_t infer__stack_tokens(const infer_model *m, int32_t width, int32_t height, infer_error *err);
+/* A context for pictures up to this many patches; params: its threads, processors. */
+static infer_result infer__stack_context(infer_context **out, infer_model *m, const infer_context_params *params,
+                                         int32_t width, int32_t height, infer_error *err);
+/* 1 when a context has room for a picture of this size. */
+static int infer__stack_fits(const infer_context *c, int32_t width, int32_t height);
+/* Encode a picture: values: [height][width][3], normalised; second: the next frame, or NULL. The context is not
+ * claimed. session: its progress and trace, NULL = none. */
+static infer_result infer__stack_encode(infer_context *c, const float *values, int32_t width, int32_t height,
+                                        const float *second, const infer_session_params *session, float *out,
+                                        infer_error *err);
+
+/* rows.c, for other parts of opening */
+static infer_result infer__stack_find(infer_model *m, infer_error *err);
+static const char *infer__stack_prefix(const infer_model *m); /* of its keys: clip.vision */
+static const infer__tensor_slot *infer__stack_slot(const infer_model *m, int s);
+/* The name of a layer's tensor becomes the one in projector files. */
+static void infer__stack_rename(char *name, size_t cap);
+/* Of a layer: how it is rotated, and whether it has windows. */
+static void infer__stack_turn(infer__keys *k, infer__layer *l);
+/* steps.c: factors become what is divided by. */
+static infer_result infer__weight_inverse(infer_model *m, infer__weight *w, infer_error *err);
+/* rows.c: the ranges of a layer's matrices: infer__weight.range */
+static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_error *err);
+static void infer__resample_keys(infer__keys *k, infer__hparams *hp);
+static int infer__stack_other(const infer_model *m, const char *name); /* a tensor of the file's other stack */
+static infer_result infer__stack_needs(const infer_model *m, infer_error *err);
+#endif
