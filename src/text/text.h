@@ -215,8 +215,10 @@ typedef struct infer__calls_wanted {
     size_t n;
     infer__watch *watch;    /* may be NULL */
 } infer__calls_wanted;
+#if !defined(INFER_NO_GRAMMAR)
 static infer_result infer__chat_grammar(infer__bytes *out, const infer__chat_reader *p, infer__mem *mem,
                                         const infer__calls_wanted *want, infer_error *err);
+#endif
 
 /* Messages and tools of structs as JSON, after what is in out. Errors: ARGUMENT, FORMAT (arguments, parameters),
  * UNSUPPORTED (a part), MEMORY. */
