@@ -105,7 +105,7 @@ def formats(folder):
             for seed in range(20):
                 if most > 1 or (form in ONE and seed == 3):
                     break
-                choice, calls, r = ask(s, tool_choice="required", tools=TOOLS[1:], seed=seed, temperature=0.9 + 0.3 * seed, logprobs=True)
+                choice, calls, r = ask(s, tool_choice="required", tools=TOOLS[1:], seed=seed, temperature=0.9 + 0.5 * seed, top_k=0, top_p=1, min_p=0, logprobs=True)
                 check(not wrong(calls, SCHEMAS) and not choice["message"].get("content") and choice["finish_reason"] == "tool_calls" and len({c["id"] for c in calls}) == len(calls), "%s: calls of any tools" % what, wrong(calls, SCHEMAS) or r)
                 most = max(most, len(calls))
             check(most == 1 if form in ONE else most > 1, "%s: several calls" % what, most)

@@ -148,7 +148,8 @@ static const infer__sx *infer__call_member(infer__args *args, infer__schema *c, 
     for (i = 0; i < name->n; i++)
         if (xml ? (uint8_t)name->s[i] < 0x20 || strchr("<>\"", name->s[i]) : !infer__chat_ident(name->s[i])) break;
     if (i == 0 || i < name->n || name->n > INFER__CHAT_NAME_MAX) {
-        infer__schema_no(c, c->root, "in this format of calls the name of an argument");
+        infer__format(end, sizeof end, "the name \"%.60s\" of an argument in this format of calls", name->s);
+        infer__schema_no(c, c->root, end);
         return &INFER__SX_NONE;
     }
     if (!xml) {
