@@ -172,7 +172,7 @@ FN float lanes_sums(LOCAL float *part, uint lid, uint size, uint n, PRIVATE cons
 /* A byte offset that passes 4 GiB, from the two 4-byte fields NAME_lo and NAME_hi of the args. */
 #define OFFSET(a, name) ((ulong)(a).name##_hi << 32 | (ulong)(a).name##_lo)
 
-/* The values per token of a pass, one buffer of ints written once per eval: words 0..11 say where the arrays begin.
+/* The values per token of a pass, one buffer of ints written once per eval: words 0..14 say where the arrays begin.
  * PASS(p, IDS)[row]; pages of sequence s in group g: PASS_TABLE(p, g, s)[pos / PAGE]. */
 #define PASS_IDS 0
 #define PASS_POS 1
@@ -186,6 +186,8 @@ FN float lanes_sums(LOCAL float *part, uint lid, uint size, uint n, PRIVATE cons
 #define PASS_EXTENDED 10 /* of a sequence: 1 = the long RoPE frequencies */
 #define PASS_LOOKED 11 /* rows of a table of n-grams, several for each row; in models that have one */
 #define PASS_SOURCE 12 /* positions of a sequence's source; in models that have an encoder beside the decoder */
+#define PASS_AXES 13 /* of each pair the axis whose position rotates it; in passes that have AXIS: */
+#define PASS_AXIS 14 /* of each row its positions on three axes, axis by axis */
 #define PASS(p, what) ((p) + (p)[PASS_##what])
 #define PASS_TABLE(p, group, seq) ((p) + (p)[PASS_PAGES0 + (group)] + (seq) * (p)[PASS_STRIDE])
 #define PAGE 16 /* positions in a cache page */

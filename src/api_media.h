@@ -11,7 +11,8 @@ typedef struct infer_image {
     uint8_t *rgb;          /* height * width * 3: rows from the top, without gaps; red, green, blue of sRGB */
     void *owner;           /* the library's own: what infer_image_free frees */
 } infer_image;
-/* Samples of one channel, -1 .. 1. A host with decoders of its own fills it in and leaves owner NULL. */
+/* Samples of one channel, -1 .. 1; float files may exceed that. A host with decoders of its own fills it in and leaves
+ * owner NULL. */
 typedef struct infer_sound {
     float *samples;
     size_t n;

@@ -163,8 +163,8 @@ static void test_media_limits(void) {
         CHECK(check_allocs == 0);
     }
     p.max_pixels = UINT64_MAX;
-    CHECK(infer_image_decode(&image, large[0], strlen(large[0]), &p, &e) == INFER_ERR_FORMAT && check_allocs == 0);
-    CHECK_HAS(e.message, "ends early");
+    CHECK(infer_image_decode(&image, large[0], strlen(large[0]), &p, &e) < 0 && check_allocs == 0);
+    CHECK_HAS(e.message, sizeof(size_t) > 4 ? "ends early" : "more than the limit of 268435455");
     p.max_pixels = 0;
     memcpy(file, "P6 2000 2000 255\n", 17);
     CHECK(infer_image_decode(&image, file, 17 + 3 * SIDE * SIDE - 1, &p, &e) == INFER_ERR_FORMAT && check_allocs == 0);

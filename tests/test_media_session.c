@@ -354,6 +354,7 @@ static void test_media_oom(void) {
 
 
 /* From pixels and samples to logits: projector, prompt with markers, positions, everything; kept media; errors. */
+static infer_backend seen_backend = INFER_CPU;
 static infer_model *seen_open_both(const char *text, const char *projector, infer_error *e) {
     infer_model_params p;
     infer_model *m = NULL;
@@ -363,6 +364,8 @@ static infer_model *seen_open_both(const char *text, const char *projector, infe
     p.allocator.alloc = check_alloc;
     p.allocator.free = check_free;
     p.projector = projector;
+    p.backend = seen_backend;
+    p.gpu_unchecked = 1;
     infer_model_open(&m, check_reference(file), &p, e);
     return m;
 }
@@ -481,6 +484,7 @@ static void test_media_whole(void) {
 }
 
 static void suite_media_session(void) {
+    if (getenv("MEDIA_BACKEND")) seen_backend = (infer_backend)atoi(getenv("MEDIA_BACKEND"));
     RUN(test_media_whole);
     RUN(test_media_logits);
     RUN(test_media_kinds);

@@ -74,6 +74,8 @@ typedef struct infer__pass {
     int32_t *end;  /* n_rows: rows attend to positions below it, also later ones; NULL = up to their own (causal) */
     /* n_rows each: where rows are on up to four axes, for rotation alone (M-RoPE: text has pos on all); NULL = pos */
     const int32_t *axis[INFER__AXES];
+    const uint8_t *axes; /* n_axes: of pairs, as in infer__rope_args; where there is axis[0], for devices */
+    int32_t n_axes;
     int32_t *seq;  /* n_rows: 0..n_seq-1 */
     int32_t *looked, looks; /* n_rows x looks: rows of a table (n-grams, kinds of tokens); 0 = none */
     int32_t *out;  /* n_out: rows whose results are wanted, ascending */

@@ -74,7 +74,7 @@ static infer_result infer__jpeg_quant(infer__jpeg *z, const uint8_t *p, size_t n
         if (wide > 1 || table > 3 || n < 1 + 64 * (size_t)(wide + 1))
             return infer__jpeg_bad(z, "a quantisation table is damaged");
         for (i = 0; i < 64; i++)
-            z->quant[table][i] = (uint16_t)(wide ? p[1 + 2 * i] << 8 | p[2 + 2 * i] : p[1 + i]);
+            z->quant[table][infer__jpeg_natural[i]] = (uint16_t)(wide ? p[1 + 2 * i] << 8 | p[2 + 2 * i] : p[1 + i]);
         z->quant_set[table] = 1;
         p += 1 + 64 * (wide + 1);
         n -= 1 + 64 * (size_t)(wide + 1);

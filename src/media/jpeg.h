@@ -21,7 +21,7 @@ typedef struct infer__jpeg_component {
     uint32_t width, height;        /* samples */
     uint32_t across, down;         /* blocks, of whole MCUs */
     uint32_t own_across, own_down; /* blocks that it has in a scan of its own */
-    uint16_t quant[64];            /* as it was when the component's first scan began, in zigzag order */
+    uint16_t quant[64];            /* as it was when the component's first scan began */
     int begun;                     /* a scan with its first coefficient was read */
     int16_t *blocks;               /* progressive: coefficients in natural order, 64 a block */
     uint8_t *plane;                /* down * 8 rows of across * 8 samples */
@@ -37,7 +37,7 @@ typedef struct infer__jpeg {
     int n_components, h_max, v_max;
     uint32_t mcus_across, mcus_down, restart; /* MCUs between markers, 0 = none */
     infer__jpeg_component c[4];
-    uint16_t quant[4][64];
+    uint16_t quant[4][64]; /* in natural order */
     int quant_set[4];
     infer__jpeg_code codes[2][4]; /* DC, AC */
     /* of a scan */
@@ -60,7 +60,7 @@ static infer_result infer__jpeg_bad(infer__jpeg *z, const char *why);
 static int infer__jpeg_build(infer__jpeg_code *c, const uint8_t counts[16], const uint8_t *symbols);
 /* The data of a scan, from z->at on; afterwards z->at is at a marker. */
 static infer_result infer__jpeg_scan(infer__jpeg *z);
-/* 64 coefficients in natural order -> 8 x 8 samples. last: no coefficient behind this place of the zigzag order. */
+/* 64 coefficients -> 8 x 8 samples. last: no coefficient behind this place of the zigzag order. */
 static void infer__jpeg_idct(const int16_t *block, const uint16_t *quant, int last, uint8_t *out, size_t stride);
 /* The planes -> out->rgb. */
 static infer_result infer__jpeg_colours(infer__jpeg *z, infer_image *out);

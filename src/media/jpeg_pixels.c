@@ -39,23 +39,21 @@ INFER__FOLDED uint8_t infer__jpeg_clamp(int32_t v) { return (uint8_t)(v < 0 ? 0 
 
 static void infer__jpeg_idct(const int16_t *block, const uint16_t *quant, int last, uint8_t *out, size_t stride) {
     uint32_t v[8], half[64];
-    uint16_t scale[64];
     int i, k;
     if (last == 0) {
         int32_t dc = (int32_t)((uint32_t)block[0] * quant[0] * 4u + 16u) >> 5;
         for (i = 0; i < 8; i++) memset(out + (size_t)i * stride, infer__jpeg_clamp(dc + 128), 8);
         return;
     }
-    for (i = 0; i < 64; i++) scale[infer__jpeg_natural[i]] = quant[i];
     for (i = 0; i < 8; i++) {
         const int16_t *b = block + i;
         if (!(b[8] | b[16] | b[24] | b[32] | b[40] | b[48] | b[56])) {
-            uint32_t dc = (uint32_t)b[0] * scale[i] << 2;
+            uint32_t dc = (uint32_t)b[0] * quant[i] << 2;
             for (k = 0; k < 8; k++) half[8 * k + i] = dc;
             continue;
         }
         INFER__UNROLL
-        for (k = 0; k < 8; k++) v[k] = (uint32_t)b[8 * k] * scale[8 * k + i];
+        for (k = 0; k < 8; k++) v[k] = (uint32_t)b[8 * k] * quant[8 * k + i];
         infer__jpeg_idct8(v, 1u << 10, 11); /* 2 bits are kept */
         INFER__UNROLL
         for (k = 0; k < 8; k++) half[8 * k + i] = v[k];

@@ -103,14 +103,13 @@ static infer_result infer__media_work(infer__media *m, uint64_t units) {
 }
 
 static infer_result infer__media_size(infer__media *m, uint64_t width, uint64_t height) {
+    uint64_t limit = INFER__MIN(m->params.max_pixels, SIZE_MAX / 16); /* sizes of memory do not overflow */
     if (width == 0 || height == 0)
         return infer__error(m->err, INFER_ERR_FORMAT, "%s: a picture of %llux%llu pixels", m->format,
                             (unsigned long long)width, (unsigned long long)height);
-    if (width > INT32_MAX || height > INT32_MAX || width > m->params.max_pixels / height ||
-        width * height > SIZE_MAX / 16)
+    if (width > INT32_MAX || height > INT32_MAX || width > limit / height)
         return infer__error(m->err, INFER_ERR_LIMIT, "%s: %llux%llu pixels are more than the limit of %llu", m->format,
-                            (unsigned long long)width, (unsigned long long)height,
-                            (unsigned long long)m->params.max_pixels);
+                            (unsigned long long)width, (unsigned long long)height, (unsigned long long)limit);
     return INFER_OK;
 }
 

@@ -656,7 +656,7 @@ static int infer__record(infer_context *c) {
     shape[3] = i < p->n_out && i < c->plan.head_rows; /* logits are wanted */
     shape[4] = infer__results_most(c);
     for (i = shape[5] = 0; i < m->hp.n_layer; i++) shape[5] += infer__indexer_chooses(&m->layers[i], last);
-    shape[6] = c->encodes;
+    shape[6] = c->encodes + 4 * (p->axis[0] != NULL) + 8 * (p->end != NULL);
     hash = infer__adapted_print(c, infer__fnv(INFER__FNV, shape, sizeof shape));
     return infer__ops_of(&c->ctx)->record(&c->ctx, hash);
 }

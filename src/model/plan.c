@@ -139,7 +139,7 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
     if (p->n_pages[INFER__GROUP_CELLS]) p->block_len += 2 * (uint64_t)p->n_seq;
     if (m->hp.not_causal || m->hp.n_enc || INFER__HAS_MEDIA) p->block_len += (uint64_t)p->batch;
-    if (INFER__HAS_MEDIA && m->hp.axes) p->block_len += INFER__AXES * (uint64_t)p->batch;
+    if (INFER__HAS_MEDIA && m->hp.axes) p->block_len += INFER__AXES * (uint64_t)p->batch + INFER__MAX_HEAD_DIM / 2;
     if (m->hp.n_enc) p->block_len += (uint64_t)p->n_seq;
     p->block_len += (uint64_t)p->batch * (uint64_t)infer__looks(m);
     infer__plan_needs(p, m);

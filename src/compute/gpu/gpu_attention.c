@@ -43,8 +43,8 @@ static void infer__gpu_rope(infer__ctx *c, const infer__rope_args *a) {
     struct infer__k_rope k;
     double began = infer__op_begin(c);
     if (began < 0 || a->kind == INFER__ROPE_NONE) return;
-    if (a->axes) {
-        infer__fail(c, INFER_ERR_UNSUPPORTED, "rotation by several positions is not supported on the GPU");
+    if (a->axes && (a->blocks > 1 || a->axes != c->pass.axes || a->n_rot / 2 > c->pass.n_axes)) {
+        infer__fail(c, INFER_ERR_UNSUPPORTED, "rotation of parts of a head is not supported on the GPU");
         return;
     }
     INFER__ASSERT(a->n_rot <= a->dim && a->n_rot % 2 == 0 && a->x.cols == a->n_head * a->dim);
@@ -62,6 +62,7 @@ static void infer__gpu_rope(infer__ctx *c, const infer__rope_args *a) {
     k.parts = (uint32_t)infer__gpu_parts((uint64_t)k.n_head * k.half_rot, 64);
     k.scale = a->scale;
     k.back = (uint32_t)a->back;
+    k.axis_rows = a->axes ? (uint32_t)c->pass.n_rows : 0;
     INFER__GPU_LAUNCH(c, INFER__K_ROPE, &call, (uint64_t)a->x.rows * k.parts, 1, k);
     infer__gpu_end(c, "rope", 0, began);
 }
@@ -237,7 +238,8 @@ static uint32_t infer__gpu_attention_bucket(const infer__ctx *c) {
 }
 
 /* Positions that a row sees, at most; 0 = all before it. */
-static int32_t infer__gpu_attention_span(const infer__attention_args *a) {
+static int32_t infer__gpu_attention_span(const infer__ctx *c, const infer__attention_args *a) {
+    if (c->pass.end && !a->around && !a->chosen.buf) return 0; /* later ones, too */
     if (a->chosen.buf) return a->chosen.cols / a->chosen_sets;
     return a->chunk > 0 ? a->chunk : a->window;
 }
@@ -245,7 +247,7 @@ static int32_t infer__gpu_attention_span(const infer__attention_args *a) {
 /* Maximum parts per row: all must fit run->parts, and there are not more than positions to read. */
 static uint64_t infer__gpu_attention_parts(const infer__ctx *c, const infer__attention_args *a) {
     uint64_t span = infer__gpu_attention_reach(c), parts = INFER__ATT_MAX_PARTS, each;
-    const int32_t most = infer__gpu_attention_span(a);
+    const int32_t most = infer__gpu_attention_span(c, a);
     if (most > 0) span = INFER__MIN(span, (uint64_t)most + INFER__ATT_PART - 1);
     parts = INFER__MIN(parts, infer__gpu_power(infer__gpu_parts(span, INFER__ATT_PART), 1));
     each = (uint64_t)a->q.rows * (uint64_t)a->n_head * ((uint64_t)a->dim_v + 2);
@@ -290,14 +292,14 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
 }
 
 /* Not supported by tensor-core kernels, which assume that the last position a row sees is its own. */
-static int infer__gpu_attention_near(const infer__attention_args *a) {
-    return a->bias || a->source || (a->around && (a->window > 0 || a->max_bias > 0 || a->temp_scale != 0));
+static int infer__gpu_attention_near(const infer__ctx *c, const infer__attention_args *a) {
+    return a->bias || a->source || (c->pass.end && !a->around && (a->causal || a->window > 0)) || (a->around && (a->window > 0 || a->max_bias > 0 || a->temp_scale != 0));
 }
 
 /* The tensor-core kernel for heads of this size, -1 if the device or the op has none. It splits floats into two halves
  * without loss, but it is not the definition. */
 static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention_args *a) {
-    if (c->exact || a->dim_k != a->dim_v || a->k_cache == a->v_cache || infer__gpu_attention_near(a)) return -1;
+    if (c->exact || a->dim_k != a->dim_v || a->k_cache == a->v_cache || infer__gpu_attention_near(c, a)) return -1;
     if (a->dim_k != INFER__FEW_DIM && a->dim_k != 2 * INFER__FEW_DIM) return -1;
     if (!infer__gpu_find(c->run, INFER__MODULE_FLASH_FEW, c->kv_type)) return -1;
     return a->dim_k == INFER__FEW_DIM ? INFER__K_FLASH_FEW64 : INFER__K_FLASH_FEW128;
@@ -307,7 +309,7 @@ static int32_t infer__gpu_few_kernel(const infer__ctx *c, const infer__attention
  * alone. */
 static void infer__gpu_attention_few(infer__ctx *c, const infer__attention_args *a, int32_t kernel,
                                      infer__gpu_call *call, struct infer__k_attention *k) {
-    const int32_t most = infer__gpu_attention_span(a);
+    const int32_t most = infer__gpu_attention_span(c, a);
     const uint32_t share = k->n_head / k->n_head_kv;
     const int32_t processors = infer__gpu_processors(c);
     const uint64_t each = (uint64_t)k->rows * k->n_head * ((uint64_t)k->dim_v + 2);
@@ -344,7 +346,7 @@ static void infer__gpu_attention_tiles(infer__ctx *c, infer__gpu_call *call, uin
 static int32_t infer__gpu_flash_kernel(const infer__ctx *c, const infer__attention_args *a) {
     const int32_t dim = INFER__MAX(a->dim_k, a->dim_v);
     if (c->exact || !infer__gpu_find(c->run, INFER__MODULE_FLASH, c->kv_type)) return -1;
-    if (infer__gpu_attention_near(a) || a->dim_k % 8 || a->dim_v % 8 || !(a->scale > 0)) return -1;
+    if (infer__gpu_attention_near(c, a) || a->dim_k % 8 || a->dim_v % 8 || !(a->scale > 0)) return -1;
     if (a->k_cache == a->v_cache)
         return infer__gpu_find(c->run, INFER__MODULE_LATENT, c->kv_type) && a->dim_k <= INFER__FLASH_SHARED_K &&
                        a->dim_v <= INFER__FLASH_SHARED_V
@@ -359,7 +361,7 @@ static int32_t infer__gpu_flash_kernel(const infer__ctx *c, const infer__attenti
 static uint32_t infer__gpu_flash_parts(const infer__ctx *c, const infer__attention_args *a, uint64_t groups,
                                        uint32_t fit) {
     const uint64_t rows = (uint64_t)a->q.rows, each = rows * (uint64_t)a->n_head * ((uint64_t)a->dim_v + 2);
-    const int32_t most = infer__gpu_attention_span(a);
+    const int32_t most = infer__gpu_attention_span(c, a);
     uint64_t span = infer__gpu_attention_reach(c) / 2, parts = INFER__FLASH_GROUPS / groups;
     if (most > 0) span = INFER__MIN(span, (uint64_t)most + fit - 1);
     parts = INFER__MIN(parts, span / INFER__MAX(INFER__FLASH_PART, 4 * rows));
@@ -398,9 +400,9 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     if (began < 0 || !infer__gpu_kv_ok(c, a->k_cache, a->v_cache)) return;
     if (a->more && !infer__gpu_kv_ok(c, a->more, a->more)) return;
     if (!infer__vector_ok(c, a->sinks, "attention sinks")) return;
-    if (c->pass.end && !a->around && (a->window > 0 || a->chunk > 0 || a->max_bias > 0 || a->temp_scale != 0)) {
+    if (c->pass.end && !a->around && !a->causal && (a->chunk > 0 || a->max_bias > 0 || a->temp_scale != 0)) {
         infer__fail(c, INFER_ERR_UNSUPPORTED,
-                    "non-causal attention with windows, slopes or a temperature is not supported on the GPU");
+                    "non-causal attention with chunks, slopes or a temperature is not supported on the GPU");
         return;
     }
     if (!infer__vector_ok(c, a->bias, "biases of distances")) return;
@@ -427,6 +429,7 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     k.reach = a->bias ? (uint32_t)a->reach : 0;
     k.around = (uint32_t)a->around;
     k.source = (uint32_t)a->source;
+    k.causal = (uint32_t)(a->causal && c->pass.end);
     k.has_sinks = a->sinks != NULL;
     k.q_stride = (uint32_t)a->q.stride;
     k.y_stride = (uint32_t)a->y.stride;

@@ -211,7 +211,7 @@ static int infer__gpu_supports(int32_t op, const void *args) {
                r->n_group <= INFER__MAX_EXPERT_GROUPS && (!table || table->type->id == INFER__GPU_I32);
     }
     case INFER__OP_MOE_MATMUL: return infer__gpu_has_type(((const infer__moe_matmul_args *)args)->w->type);
-    case INFER__OP_ROPE: return ((const infer__rope_args *)args)->axes == NULL;
+    case INFER__OP_ROPE: return ((const infer__rope_args *)args)->blocks <= 1;
     case INFER__OP_ATTENTION:
         if (att->chunk > 0 && att->window > 0 && att->window < att->chunk) return 0;
         return att->dim_k <= INFER__MAX_HEAD_DIM && att->dim_v <= INFER__MAX_HEAD_DIM;

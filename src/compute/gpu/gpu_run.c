@@ -16,7 +16,7 @@ enum {
     INFER__GPU_FEW = 8,            /* rows of x up to which matvec, reading the weights once per row, is faster */
     INFER__GPU_SIMD = 16,          /* rows of x from which Apple's matrix units are faster */
     INFER__GPU_BUFS = 14,          /* of a kernel, at most */
-    INFER__GPU_PASS_HEAD = 13,     /* ints before the arrays of a packed pass: PASS_* in dialect.h */
+    INFER__GPU_PASS_HEAD = 15,     /* ints before the arrays of a packed pass: PASS_* in dialect.h */
     INFER__GPU_RECORDINGS = 8,     /* shapes of passes that are remembered */
     INFER__KERNEL_WORDS = (INFER__KERNEL_COUNT + 63) / 64, /* of 64 bits, one for each kernel */
     INFER__GPU_TIMED = 8192        /* launches between two syncs whose times are kept */
@@ -175,7 +175,8 @@ static int32_t infer__gpu_pages(const infer__pass *p) { return infer__gpu_last(p
 
 /* Ints of a packed pass. */
 static uint64_t infer__gpu_pass_len(const infer__pass *p) {
-    return INFER__GPU_PASS_HEAD + (uint64_t)((p->end ? 4 : 3) + p->looks) * (uint64_t)p->n_rows + (uint64_t)p->n_out +
+    return INFER__GPU_PASS_HEAD + (uint64_t)((p->end ? 4 : 3) + p->looks + (p->axis[0] ? 3 : 0)) * (uint64_t)p->n_rows +
+           (uint64_t)(p->axis[0] ? p->n_axes : 0) + (uint64_t)p->n_out +
            (uint64_t)p->n_seq * ((p->cell_in ? 3 : 1) + (p->source != NULL) +
                                  INFER__CACHE_GROUPS * (uint64_t)infer__gpu_pages(p));
 }
@@ -208,6 +209,10 @@ static void infer__gpu_pack(const infer__pass *p, int32_t *to) {
     for (i = 0; p->end && i < p->n_rows; i++) to[at++] = p->end[i] - 1;
     infer__gpu_put(to, 11, &at, p->looked, p->n_rows * p->looks);
     infer__gpu_put(to, 12, &at, p->source, p->source ? p->n_seq : 0);
+    to[13] = at;
+    for (i = 0; p->axis[0] && i < p->n_axes; i++) to[at++] = p->axes[i];
+    to[14] = at;
+    for (i = 0; i < 3 && p->axis[0]; i++) infer__gpu_put(to, -1, &at, p->axis[i], p->n_rows);
 }
 
 static void infer__gpu_begin(infer__ctx *c) {

@@ -400,8 +400,8 @@ static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer
     infer__rope_args rope;
     infer__attention_of(l, &a);
     memset(&rope, 0, sizeof rope);
-    rope.axes = (const uint8_t *)l; /* any: of a stack's layers, by two coordinates */
-    if (l->rope_blocks && !ops->supports(INFER__OP_ROPE, &rope)) return "rotation by several positions";
+    rope.blocks = l->rope_blocks;
+    if (!ops->supports(INFER__OP_ROPE, &rope)) return "rotation of parts of a head";
     if (l->listed && INFER__HAS_GPU && ops == &infer__gpu_ops) return "windows of a picture";
     return ops->supports(INFER__OP_ATTENTION, &a) ? infer__indexer_lacks(ops, l) : "attention";
 }

@@ -262,6 +262,9 @@ static void infer__spans_use(infer_context *c) {
     infer__pass *p = &c->ctx.pass;
     int32_t k;
     if (c->n_whole) p->end = c->row_end;
+    p->axes = c->model->hp.axes;
+    p->n_axes = INFER__MAX_HEAD_DIM / 2;
+    for (k = 0; c->picture && p->axes && k < 3; k++) p->axis[k] = c->picture->axis[k % 2];
     for (k = 0; c->n_shifted && c->model->hp.axes && k < INFER__AXES; k++) p->axis[k] = c->row_axis + k * c->plan.batch;
 }
 

@@ -608,7 +608,6 @@ static infer_result infer__steps_ends(const infer_model *m, infer__steps s, cons
 static void infer__steps_end_in(infer_context *c, infer__tensor *t, infer__tensor *x) {
     const infer__picture *p = c->picture;
     infer__copy_rows(c, t, x);
-    memcpy(c->ctx.pass.axis, p->axis, sizeof p->axis);
     if (p->lists.host) {
         const infer__tensor y = infer__pass_kept(c, x->rows, 0, x->rows, c->model->stack.list);
         infer__ops_of(&c->ctx)->upload(&c->ctx, y.buf, y.offset, p->lists.host, p->lists.bytes);
