@@ -64,12 +64,13 @@ INFER_API void infer_sound_free(infer_sound *sound);
 /* Where a picture or sound is in a text. */
 #define INFER_MEDIA_MARKER "<__media__>"
 
-/* A model sees and hears by its projector, a file of its own (infer_model_params.projector). A picture or sound is encoded
- * once and then used in any number of prompts and sessions of the model: in the prompt of infer_generate or
+/* A model sees and hears by its projector, a file of its own (infer_model_params.projector). A picture or sound is
+ * encoded once and then used in any number of prompts and sessions of the model: in the prompt of infer_generate or
  * infer_generation_begin and in requests (infer_generate_params.media), in conversations (infer_chat_params.media), or
  * as tokens (infer_media_tokens, infer_session_media). */
 typedef struct infer_encode_params {
-    int32_t min_tokens, max_tokens; /* of a picture, for projectors that take pictures of any size; 0 = as the file says */
+    int32_t min_tokens,
+        max_tokens; /* of a picture, for projectors that take pictures of any size; 0 = as the file says */
     int32_t threads;                /* 0 = as infer_context_params.threads */
     infer_progress_fn progress;     /* called between the layers' passes; non-zero cancels */
     void *progress_user;
@@ -88,8 +89,8 @@ INFER_API infer_result infer_media_encode_sound(infer_media **out, infer_model *
 /* Positions that it takes in a prompt, with the tokens around it; of these, embeddings; 0 for NULL. */
 INFER_API int32_t infer_media_positions(const infer_media *media, int32_t *embeddings);
 /* The tokens of a text with a marker for each of n_media pictures and sounds: as infer_tokenize with these flags gives
- * them (no BOS), and tokens below -1 for embeddings, whose values depend on the picture alone. *count is the full number;
- * at most cap are written. Errors: ARGUMENT (markers and n_media differ; another model's media), MEMORY. */
+ * them (no BOS), and tokens below -1 for embeddings, whose values depend on the picture alone. *count is the full
+ * number; at most cap are written. Errors: ARGUMENT (markers and n_media differ; another model's media), MEMORY. */
 INFER_API infer_result infer_media_tokens(const infer_model *model, const char *text, size_t n, int32_t flags,
                                           infer_media *const *media, int32_t n_media, infer_token *out, size_t cap,
                                           size_t *count, infer_error *err);

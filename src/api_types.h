@@ -199,9 +199,9 @@ typedef struct infer_model_params {
                                 * each: see section 4 */
     const char *pre;           /* overrides tokenizer.ggml.pre; NULL = as the file says */
     int32_t gpu_unchecked;     /* 1 = use a GPU without first checking its kernels against the CPU: see section 13 */
-    const char *projector;     /* a file with the model's encoders of pictures and sound ("mmproj"): see infer_media_encode;
+    const char *projector; /* a file with the model's encoders of pictures and sound ("mmproj"): see infer_media_encode;
                                 * NULL = none */
-    int32_t media_kept;        /* encoded pictures and sounds that stay after infer_media_free, so that the same ones need
+    int32_t media_kept;    /* encoded pictures and sounds that stay after infer_media_free, so that the same ones need
                                 * not be encoded again; 0 = 8, -1 = none, at most 16 */
     uint64_t max_memory;       /* bytes of host memory for weights, cache and scratch together; 0 = no limit */
     infer_allocator allocator;

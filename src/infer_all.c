@@ -125,6 +125,7 @@ INFER__COLD_BEGIN
 #include "model/layers/nextn.c"    /* the block that predicts a further token */
 #include "model/stack/rows.c"      /* STACKS: one row per type of projector */
 #include "model/stack/steps.c"     /* what comes before and after the layers of a stack */
+#include "model/stack/sound.c"     /* a sound's rows: frames, convolutions */
 #include "model/stack/picture.c"   /* a picture's rows: order, pixels, positions, windows */
 #include "model/stack/encode.c"    /* opening a stack, encoding a picture */
 #include "model/stack/senses.c"    /* the projector of a text model, and what it has encoded */
@@ -170,9 +171,9 @@ INFER__COLD_BEGIN
 #include "api/embed_api.c"         /* and the calls */
 #include "api/chat_api.c"          /* conversations and replies */
 #include "api/chat_full.c"         /* conversations that do not fit */
-#include "api/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
-#include "api/queue_api.c"
-#include "api/best.c"              /* the best of several replies */
+#include "api/many/queue.c"             /* many requests: who begins, what a pass evaluates, whose memory is taken */
+#include "api/many/queue_api.c"
+#include "api/many/best.c"              /* the best of several replies */
 #include "api/media/encode_api.c"      /* pictures and sounds in prompts */
 #include "api/media/media_api.c"       /* pictures and sound */
 

@@ -447,7 +447,7 @@ LOGIC = ("draft,nextn,adapters_every_matrix,adapters_references,adapters_merge_t
 BYTES = ("test_gguf,test_quant,test_encode,test_half,test_bfloat,test_format,test_overflow,test_round,test_vocab,test_tokenizer,test_bpe,test_spm,test_wpm,test_ugm,"
          "test_trie,test_unicode,test_utf8,test_json,test_session,test_cells,test_cache,test_adapters,test_memory,test_model,test_embed_pooled,int8_unpack,"
          "test_ops_matmul,test_ops_embed,test_math,test_gpu_list,test_gpu_places,test_gpu_text_format,arch_llama-mixtral,arch_gpt-oss,arch_gemma3,arch_qwen35,"
-         "arch_rwkv7,arch_bert,arch_t5,arch_mamba")
+         "arch_rwkv7,arch_bert,arch_t5,arch_mamba,test_prepare_noise,test_prepare_mel,test_prepare_keys")
 # Of those: minutes, and the same bytes.
 BYTES_AGAIN = "cache_threads,cache_window,cache_kv_types,cache_fork,adapters_every_matrix,adapters_references,adapters_merge_types,adapters_sessions"
 

@@ -57,6 +57,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_chat_prompt.c"
 #  include "test_marks.c"
 #  include "test_sampler_stages.c"
+#  include "test_media_prepare.c"
 #  include "test_ops.c"
 #  include "test_ops_moe.c"
 #  include "test_int8.c"
@@ -165,6 +166,7 @@ int main(int argc, char **argv) {
     suite_chat_prompt();
     suite_marks();
     suite_sampler_stages();
+    suite_media_prepare();
     suite_ops();
     suite_ops_moe();
     suite_int8();

@@ -298,7 +298,7 @@ static const char *const MP_CASES[] = {
     "qwen3a_tones-1700", "qwen3vl_noise-37x91", "qwen3vl_rings-96x96", "qwen3vl_text-200x120",
     "qwen3vl_text-200x120+gradient-64x48", "ultravox_sweep-40000", "voxtral_noise-20011",
 };
-static void test_media_cases(void) {
+static void test_prepare_cases(void) {
     int cases = 0, tensors = 0;
     double worst = 0;
     size_t i;
@@ -326,7 +326,7 @@ static const struct { int32_t w, h, dw, dh; uint64_t fnv[3]; } MP_RESIZED[] = {
     {200, 120, 33, 1, {0x2fd524edec7ec398u, 0x20db0f2444773244u, 0xd1529213e4bef110u}},
     {13, 17, 170, 3, {0x1432744928926cf9u, 0xe801ccecb13839cau, 0xd015ef50545c8ef7u}},
 };
-static void test_media_resize(void) {
+static void test_prepare_resize(void) {
     uint8_t *src = (uint8_t *)malloc(80000), *dst = (uint8_t *)malloc(40000);
     infer__mem mem;
     infer_error err;
@@ -413,7 +413,7 @@ static void mp_unmake(mp_made *m) {
 }
 
 /* What a key says is checked, and the message names it. */
-static void test_media_keys(void) {
+static void test_prepare_keys(void) {
     static const struct { const char *type, *key, *value; infer_result r; const char *says; } cases[] = {
         {"gemma3", "clip.vision.image_size", "0", INFER_ERR_FORMAT, "\"clip.vision.image_size\": 0 is out of range (1 to 8192)"},
         {"gemma3", "clip.vision.image_size", "", INFER_ERR_FORMAT, "\"clip.vision.image_size\" is missing"},
@@ -451,6 +451,7 @@ static void test_media_keys(void) {
         {"gemma3na", "general.x", "", INFER_ERR_UNSUPPORTED, "\"gemma3na\" is not supported"},
         {"", "general.x", "", INFER_ERR_UNSUPPORTED, "projector type \"\""}};
     static const char *const sound[] = {"clip.has_vision_encoder=0", NULL};
+    static const char *const alone[] = {"clip.has_audio_encoder=0", NULL};
     static const char *const neither[] = {"clip.has_vision_encoder=0", "clip.has_audio_encoder=", NULL};
     char other[120];
     const char *list[2] = {other, NULL};
@@ -461,7 +462,9 @@ static void test_media_keys(void) {
         snprintf(other, sizeof other, "%s=%s", cases[i].key, cases[i].value);
         check_detail = other;
         mp_make(&m, cases[i].type, list, NULL);
-        CHECK(m.r == cases[i].r && !m.file.image.row && !m.file.sound.row);
+        CHECK(!m.file.image.row || !m.file.sound.row);
+        if (m.r == INFER_OK) m.err = m.file.image.row ? m.file.sound.why : m.file.image.why;
+        CHECK(m.err.code == cases[i].r);
         CHECK_HAS(m.err.message, cases[i].says);
         mp_unmake(&m);
     }
@@ -476,6 +479,11 @@ static void test_media_keys(void) {
     mp_make(&m, "gemma3", sound, NULL);
     CHECK(m.r == INFER_OK && !m.file.image.row && m.file.sound.row);
     mp_unmake(&m);
+    CHECK(m.file.image.why.code == INFER_OK);
+    mp_make(&m, "ldp", alone, NULL); /* the only encoder is refused */
+    CHECK(m.r == INFER_ERR_UNSUPPORTED && !m.file.image.row);
+    CHECK_HAS(m.err.message, "\"ldp\" is not supported for pictures");
+    mp_unmake(&m);
     mp_make(&m, "gemma3", neither, NULL);
     CHECK(m.r == INFER_ERR_FORMAT);
     CHECK_HAS(m.err.message, "neither clip.has_vision_encoder nor");
@@ -488,8 +496,8 @@ static void test_media_keys(void) {
     options.min_tokens = 20;
     options.max_tokens = 10;
     mp_make(&m, "qwen2vl_merger", NULL, &options);
-    CHECK(m.r == INFER_ERR_ARGUMENT);
-    CHECK_HAS(m.err.message, "min_image_tokens 20, max_image_tokens 10");
+    CHECK(m.r == INFER_OK && m.file.image.why.code == INFER_ERR_ARGUMENT);
+    CHECK_HAS(m.file.image.why.message, "min_image_tokens 20, max_image_tokens 10");
     mp_unmake(&m);
     mp_make(&m, "gemma4v", NULL, NULL);
     CHECK(m.r == INFER_OK && m.file.image.non_causal && strcmp(m.file.image.before, "<|image>") == 0);
@@ -520,6 +528,7 @@ static const struct { const char *type, *keys; int32_t min, max, w, h, n, width,
     {"lfm2", MP_LFM2, 0, 0, 900, 640, 7, 512, 512, 0x28b9a0fbd3c04608u},
     {"lfm2", MP_LFM2, 0, 0, 1250, 1000, 10, 512, 512, 0x05582cf37ae75387u},
     {"lfm2", MP_LFM2, 0, 0, 1008, 720, 7, 512, 512, 0xd7cf9243c1b34d53u},
+    {"lfm2", MP_LFM2, 0, 0, 800, 800, 5, 512, 512, 0x68bca02aa20e344fu},
     {"qwen2vl_merger", "", 0, 0, 61, 149, 1, 56, 140, 0xd76eea74e02e67b0u},
     {"qwen2vl_merger", "", 16, 40, 400, 149, 1, 280, 84, 0x1ca7d191e78f0cdau},
     {"minimax_m3", "", 0, 0, 61, 149, 1, 56, 140, 0x51900fa806bd41b7u},
@@ -528,7 +537,7 @@ static const struct { const char *type, *keys; int32_t min, max, w, h, n, width,
     {"gemma4v", "clip.vision.patch_size=4 clip.vision.projector.scale_factor=3", 0, 0, 300, 40, 1, 300, 36, 0x27c9053eb9f59865u},
     {"gemma3", "", 0, 0, 300, 40, 1, 56, 56, 0xe4ccaf6865c7dd89u},
 };
-static void test_media_noise(void) {
+static void test_prepare_noise(void) {
     infer__media_options options;
     infer__media_list list;
     mp_made m;
@@ -577,7 +586,7 @@ static void test_media_noise(void) {
 }
 
 /* A white picture of 2 x 1 in a square of 32 x 32: 32 x 16 in its middle. */
-static void test_media_letterbox(void) {
+static void test_prepare_letterbox(void) {
     uint8_t rgb[6] = {255, 255, 255, 255, 255, 255};
     infer_image image = {2, 1, NULL, NULL};
     infer__media_list list;
@@ -623,7 +632,7 @@ static void mp_plan_any(mp_made *m, const infer__media_settings *s, int32_t w, i
     *planned += 1;
     infer__media_list_free(&list);
 }
-static void test_media_sizes(void) {
+static void test_prepare_sizes(void) {
     static const int32_t sides[] = {0, -1, 1, 2, 3, 31, 32, 33, 1000, 4000, 100000, 1 << 20, 1 << 24, INT32_MAX};
     static const char *const dots[] = {"clip.vision.image_size=1", "clip.vision.patch_size=1", "clip.vision.projector.scale_factor=1",
                                        "clip.vision.preproc_image_size=80", NULL};
@@ -666,7 +675,7 @@ static void test_media_sizes(void) {
 }
 
 /* A stripe of 1 x 100000 through every way of cutting: pixels, or an error. */
-static void test_media_extreme(void) {
+static void test_prepare_extreme(void) {
     uint8_t *rgb = (uint8_t *)malloc(300000);
     infer__media_list list;
     mp_made m;
@@ -721,7 +730,7 @@ static double mp_mel(const float *x, int64_t n, int64_t at, int window, int fft,
     }
     return htk ? log(sum > 0.001 ? sum : 0.001) : log10(sum > 5.960464477539063e-08 ? sum : 5.960464477539063e-08);
 }
-static void test_media_mel(void) {
+static void test_prepare_mel(void) {
     static const struct { const char *type; int window, fft, before, reflect, htk; } cases[] = {
         {"qwen2a", 400, 400, 200, 1, 0}, {"qwen3a", 400, 400, 200, 2, 0}, {"gemma4a", 320, 512, 160, 0, 1}};
     enum { N = 3000 };
@@ -762,7 +771,7 @@ static void test_media_mel(void) {
 }
 
 /* Where a second entry begins, and what is refused. */
-static void test_media_sound_sizes(void) {
+static void test_prepare_sound_sizes(void) {
     static const struct { const char *type; size_t n; int entries, last, tokens; } cases[] = {
         {"qwen2a", 1, 1, 3000, 750}, {"qwen2a", 479839, 1, 3000, 750}, {"qwen2a", 479840, 2, 3000, 1500},
         {"ultravox", 479840, 2, 3000, 750}, {"voxtral", 16000, 1, 3000, 187}, {"glma", 16000, 1, 3000, 377},
@@ -797,7 +806,7 @@ static void test_media_sound_sizes(void) {
 }
 
 /* The n-th allocation fails, for all n. */
-static void test_media_oom(void) {
+static void test_prepare_oom(void) {
     static const char *const types[] = {"idefics3", "resampler", "lfm2", "qwen2vl_merger", "qwen3a", "qwen2a"};
     static const char *const longest[] = {"clip.vision.preproc_image_size=64", NULL};
     infer_allocator a = {NULL, check_alloc, check_free};
@@ -837,14 +846,14 @@ static void test_media_oom(void) {
 }
 
 static void suite_media_prepare(void) {
-    RUN(test_media_cases);
-    RUN(test_media_resize);
-    RUN(test_media_keys);
-    RUN(test_media_noise);
-    RUN(test_media_letterbox);
-    RUN(test_media_sizes);
-    RUN(test_media_extreme);
-    RUN(test_media_mel);
-    RUN(test_media_sound_sizes);
-    RUN(test_media_oom);
+    RUN(test_prepare_cases);
+    RUN(test_prepare_resize);
+    RUN(test_prepare_keys);
+    RUN(test_prepare_noise);
+    RUN(test_prepare_letterbox);
+    RUN(test_prepare_sizes);
+    RUN(test_prepare_extreme);
+    RUN(test_prepare_mel);
+    RUN(test_prepare_sound_sizes);
+    RUN(test_prepare_oom);
 }

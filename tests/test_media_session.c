@@ -411,7 +411,8 @@ static void test_media_whole(void) {
     size_t i, k;
     if (!check_reference("")) SKIP("needs INFER_TEST_DATA");
     for (i = 0; i < INFER__COUNT(MEDIA_CASES); i += (size_t)check_every(9)) {
-        infer_json *j;
+        if (getenv("MEDIA_CASE") && !strstr(MEDIA_CASES[i], getenv("MEDIA_CASE"))) continue;
+        infer_json *j = NULL;
         char *text = seen_json(MEDIA_CASES[i], &j), projector[120];
         const infer_json *names = infer_json_get(j, "media"), *options = infer_json_get(j, "options"), *chunks = infer_json_get(j, "chunks");
         const char *prompt = infer_json_string(infer_json_get(j, "prompt"), NULL), *more[4];

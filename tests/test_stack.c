@@ -40,6 +40,17 @@ static const char *const STACK_CASES[][2] = {
     { "minicpmv", "gradient-56x56 noise-37x91 text-200x120" },
 };
 
+/* And of sound. */
+static const char *const STACK_SOUNDS[][2] = {
+    { "glma", "sweep-40000" },
+    { "mixed", "noise-9000" },
+    { "musicflamingo", "noise-20011" },
+    { "qwen2a", "tones-56123" },
+    { "qwen3a", "sweep-40000 tones-1700" },
+    { "ultravox", "sweep-40000" },
+    { "voxtral", "noise-20011" },
+};
+
 static float *stack_tensor(const char *name, const char *end, char **data, int32_t *n, int32_t *width) {
     char path[200];
     size_t size = 0;
@@ -64,7 +75,7 @@ static infer_result stack_open(infer_model **m, const char *file, int32_t kind, 
 /* A recorded entry: pixels, one or two frames of them, and embeddings. */
 typedef struct stack_entry { char *data[3]; const float *in, *second, *want; int32_t width, height, tokens, cols; } stack_entry;
 
-static int stack_entry_open(const char *name, int number, stack_entry *x) {
+static int stack_entry_open(const char *name, int number, int sound, stack_entry *x) {
     char end[40];
     int32_t n, wide;
     memset(x, 0, sizeof *x);
@@ -80,7 +91,7 @@ static int stack_entry_open(const char *name, int number, stack_entry *x) {
     }
     if (x->in) {
         x->height = n;
-        x->width = wide / 3;
+        x->width = sound ? wide : wide / 3;
     }
     return x->want != NULL && x->in != NULL;
 }
@@ -117,7 +128,7 @@ static float *stack_run(infer_model *m, const stack_entry *x, int32_t threads) {
     return NULL;
 }
 
-static infer_model *stack_model(const char *file, int32_t level) {
+static infer_model *stack_model(const char *file, int32_t kind, int32_t level) {
     infer_model_params p;
     infer_model *m = NULL;
     infer_error e;
@@ -126,7 +137,7 @@ static infer_model *stack_model(const char *file, int32_t level) {
     p.exact = level != INFER_CPU_BEST;
     p.allocator.alloc = check_alloc;
     p.allocator.free = check_free;
-    if (stack_open(&m, file, INFER__STACK_VISION, &p, &e)) check_note(__FILE__, __LINE__, e.message);
+    if (stack_open(&m, file, kind, &p, &e)) check_note(__FILE__, __LINE__, e.message);
     return m;
 }
 
@@ -146,7 +157,7 @@ static void stack_case_run(infer_model *const *m, const char *name) {
     stack_entry x;
     int i, level;
     check_detail = name;
-    for (i = 0; stack_entry_open(name, i, &x); i++, stack_entry_close(&x))
+    for (i = 0; stack_entry_open(name, i, m[0]->stack.kind == INFER__STACK_AUDIO, &x); i++, stack_entry_close(&x))
         for (level = 0; level < (i ? 1 : 2); level++) {
             float *one = stack_run(m[level], &x, 1), *three = i ? NULL : stack_run(m[level], &x, 3);
             if (one) stack_compare(m[level], name, i, one, &x);
@@ -171,17 +182,17 @@ static void stack_shift(infer_model *m) {
     free(last);
 }
 
-static void test_stack_recorded(void) {
+static void stack_cases(const char *const (*cases)[2], size_t count, int32_t kind) {
     size_t i;
     if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
-    for (i = 0; i < sizeof STACK_CASES / sizeof *STACK_CASES; i++) {
+    for (i = 0; i < count; i++) {
         infer_model *m[2];
-        const char *at = STACK_CASES[i][1];
+        const char *at = cases[i][1];
         char name[200];
-        if (getenv("STACK_ONLY") && !strstr(STACK_CASES[i][0], getenv("STACK_ONLY"))) continue;
-        check_detail = STACK_CASES[i][0];
-        m[0] = stack_model(STACK_CASES[i][0], INFER_CPU_BEST);
-        m[1] = stack_model(STACK_CASES[i][0], INFER_CPU_SCALAR);
+        if (getenv("STACK_ONLY") && !strstr(cases[i][0], getenv("STACK_ONLY"))) continue;
+        check_detail = cases[i][0];
+        m[0] = stack_model(cases[i][0], kind, INFER_CPU_BEST);
+        m[1] = stack_model(cases[i][0], kind, INFER_CPU_SCALAR);
         if (m[0] && m[1]) {
             stack_shift(m[0]);
             stack_shift(m[1]);
@@ -189,7 +200,7 @@ static void test_stack_recorded(void) {
         for (; *at && m[0] && m[1]; at += strcspn(at, " "), at += *at == ' ') {
             const int bad = check_bad;
             check_bad = 0;
-            snprintf(name, sizeof name, "%s_%.*s", STACK_CASES[i][0], (int)strcspn(at, " "), at);
+            snprintf(name, sizeof name, "%s_%.*s", cases[i][0], (int)strcspn(at, " "), at);
             stack_case_run(m, name);
             check_bad += bad;
         }
@@ -197,4 +208,310 @@ static void test_stack_recorded(void) {
     }
 }
 
-static void suite_stack(void) { RUN(test_stack_recorded); }
+static void test_stack_recorded(void) {
+    stack_cases(STACK_CASES, sizeof STACK_CASES / sizeof *STACK_CASES, INFER__STACK_VISION);
+}
+
+static void test_stack_sounds(void) {
+    stack_cases(STACK_SOUNDS, sizeof STACK_SOUNDS / sizeof *STACK_SOUNDS, INFER__STACK_AUDIO);
+}
+
+/* ---- files that are not as they should be ---- */
+
+static infer_result stack_memory(infer_model **m, const char *data, size_t n, infer_error *e) {
+    infer__gguf_origin o;
+    infer_model_params p;
+    memset(&o, 0, sizeof o);
+    memset(&p, 0, sizeof p);
+    o.data = data;
+    o.size = n;
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    return infer__stack_open(m, &o, INFER__STACK_VISION, &p, e);
+}
+
+/* The file of a row of STACK_CASES, and the model; free() it and close it. */
+static char *stack_file(size_t i, size_t *n, infer_model **m) {
+    infer_error e;
+    char path[200], *data;
+    *m = NULL;
+    check_detail = STACK_CASES[i][0];
+    snprintf(path, sizeof path, "vision/models/%s.gguf", STACK_CASES[i][0]);
+    data = check_read(check_reference(path), n);
+    CHECK(data != NULL);
+    if (data && stack_memory(m, data, *n, &e)) check_note(__FILE__, __LINE__, e.message);
+    return data;
+}
+
+/* A copy of the file without a tensor (its bytes stay). */
+static char *stack_without(const char *data, size_t n, const infer_model *m, int32_t tensor, size_t *size) {
+    const char *first = m->gguf.tensors[0].name;
+    size_t at, len = strlen(first), from = 0, end = 0, data_at, moved;
+    char *out;
+    int32_t i;
+    for (at = 24; at + 8 + len < n; at++)
+        if (infer__load_u64(data + at) == len && memcmp(data + at + 8, first, len) == 0) break;
+    for (i = 0; i < m->gguf.n_tensors; i++) {
+        const size_t k = (size_t)infer__load_u64(data + at);
+        const size_t next = at + 8 + k + 4 + 8 * (size_t)infer__load_u32(data + at + 8 + k) + 12;
+        if (i == tensor) {
+            from = at;
+            end = next;
+        }
+        at = next;
+    }
+    data_at = (at + 31) / 32 * 32;
+    moved = (at - (end - from) + 31) / 32 * 32;
+    *size = moved + (n - data_at);
+    out = (char *)calloc(*size, 1);
+    memcpy(out, data, from);
+    memcpy(out + from, data + end, at - end);
+    memcpy(out + moved, data + data_at, n - data_at);
+    for (i = 0; i < 8; i++) out[8 + i] = (char)((uint64_t)(m->gguf.n_tensors - 1) >> 8 * i);
+    return out;
+}
+
+/* Tensors that models of a type may be without. */
+static int stack_may_lack(const char *type, const char *tensor) {
+    char name[160];
+    static const char *const names[] = {
+        "mlp v.pre_ln", "mlp v.class_embd", "mlp mm.2.", "mlp v.patch_embd.bias", "minimax_m3 v.pre_ln", "glm4v v.norm_embd", "glm4v v.position_embd",
+        "pixtral mm.1.bias", "pixtral mm.2.bias", "pixtral mm.input_norm", "pixtral mm.patch_merger", "pixtral v.token_embd.img_break",
+        "lightonocr mm.input_norm", "lightonocr mm.patch_merger", "lfm2 mm.input_norm", "gemma4v ", "resampler resampler.pos_embed_k",
+        "glm4v mm.post_norm.bias" };
+    size_t i;
+    snprintf(name, sizeof name, "%s %s", type, tensor);
+    for (i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0 && (strcmp(names[i], "gemma4v ") != 0 || strstr(name, "put_m"))) return 1;
+    return 0;
+}
+
+static void test_stack_missing(void) {
+    size_t f, n, size;
+    int32_t i, refused = 0;
+    if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
+    for (f = 0; f < sizeof STACK_CASES / sizeof *STACK_CASES; f += (size_t)check_every(5)) {
+        infer_model *m, *other;
+        infer_error e;
+        char *data = stack_file(f, &n, &m);
+        for (i = 0; m && i < m->gguf.n_tensors; i++) {
+            const char *name = m->gguf.tensors[i].name;
+            char *file = stack_without(data, n, m, i, &size), part[96];
+            const infer_result r = stack_memory(&other, file, size, &e);
+            check_detail = name;
+            snprintf(part, sizeof part, "%.*s", (int)(strrchr(name, '.') - name), name); /* or its bias, left alone */
+            if (strstr(part, "attn_qkv")) part[strlen(part) - 2] = 0;
+            if (r) {
+                if (!strstr(name, "mm.patch_merger")) CHECK_HAS(e.message, part); /* else it is the next one that does not fit */
+                refused++;
+            } else {
+                if (getenv("CHECK_VERBOSE")) printf("%s without %s\n", m->arch->name, name);
+                if (!stack_may_lack(m->arch->name, name) && !infer__beyond_layers(m, name) && name[0] != 'a' && strncmp(name, "mm.a", 4) != 0)
+                    check_note(__FILE__, __LINE__, "opens without it");
+                CHECK(infer_model_close(other) == INFER_OK);
+            }
+            free(file);
+        }
+        CHECK(infer_model_close(m) == INFER_OK);
+        free(data);
+    }
+    CHECK(refused > 500 / check_every(5));
+}
+
+/* The bytes of a text in a file; NULL = they are not there. */
+static char *stack_find(char *data, size_t n, const char *text) {
+    const size_t len = strlen(text);
+    size_t i;
+    for (i = 0; i + len < n; i++)
+        if (memcmp(data + i, text, len) == 0) return data + i;
+    return NULL;
+}
+
+static void test_stack_refused(void) {
+    static const struct { const char *find, *put, *says; } cases[] = {
+        { "clip.vision.image_mean", "clip.vision.image_meen", "clip.vision.image_meen" },
+        { "clip.use_gelu", "clip.use_gulu", "clip.use_gulu" },
+        { "v.blk.1.ffn_up.bias", "v.blk.1.ffn_up.bios", "v.blk.1.ffn_up.bi" },
+        { "mm.soft_emb_norm.weight", "mm.soft_emb_norm.waight", "mm.soft_emb_norm.w" },
+        { "clip.vision.patch_size", "clip.vision.potch_size", "clip.vision.patch_size" },
+        { "mmproj", "adapte", "general.type" },
+    };
+    infer_model *m, *other = NULL;
+    infer_error e;
+    char *data, *at, was[40];
+    size_t i, n;
+    int32_t f = 0;
+    uint32_t v;
+    if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
+    while (strcmp(STACK_CASES[f][0], "gemma3") != 0) f++;
+    data = stack_file((size_t)f, &n, &m);
+    for (i = 0; data && i < sizeof cases / sizeof *cases; i++) {
+        check_detail = cases[i].find;
+        at = stack_find(data, n, cases[i].find);
+        CHECK(at != NULL);
+        if (!at) continue;
+        memcpy(was, at, strlen(cases[i].put));
+        memcpy(at, cases[i].put, strlen(cases[i].put));
+        CHECK(stack_memory(&other, data, n, &e) != INFER_OK && other == NULL);
+        CHECK_HAS(e.message, cases[i].says);
+        memcpy(at, was, strlen(cases[i].put));
+    }
+    at = stack_find(data, n, "clip.projector_type") + strlen("clip.projector_type") + 12;
+    CHECK(memcmp(at, "gemma3", 6) == 0);
+    memcpy(at, "gemma9", 6);
+    CHECK(stack_memory(&other, data, n, &e) == INFER_ERR_UNSUPPORTED);
+    CHECK_HAS(e.message, "projector type \"gemma9\"");
+    memcpy(at, "gemma3", 6);
+    at = stack_find(data, n, "clip.vision.projection_dim") + strlen("clip.vision.projection_dim") + 4;
+    v = infer__load_u32(at);
+    at[0] = (char)(v + 32);
+    CHECK(stack_memory(&other, data, n, &e) == INFER_ERR_FORMAT);
+    CHECK_HAS(e.message, "projection_dim");
+    at[0] = (char)v;
+    check_detail = "sizes";
+    CHECK(infer__stack_tokens(m, 64, 64, &e) == 16);
+    CHECK(infer__stack_tokens(m, 63, 64, &e) == 0 && e.code == INFER_ERR_ARGUMENT);
+    CHECK(infer__stack_tokens(m, 0, 64, &e) == 0 && infer__stack_tokens(m, -16, 64, &e) == 0);
+    CHECK(infer__stack_tokens(m, 128, 64, &e) == 0);
+    CHECK_HAS(e.message, "learned 64");
+    CHECK(infer__stack_tokens(m, 2147483632, 2147483632, &e) == 0 && e.code == INFER_ERR_LIMIT);
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(data);
+}
+
+/* Every number of the metadata becomes another one: refused, or computed. */
+static void test_stack_hostile(void) {
+    static const uint32_t values[] = { 0, 1, 3, 5, 255, 1 << 20, 0x7fffffff, 0xffffffff };
+    size_t f, n, v;
+    int32_t i;
+    if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
+    for (f = 0; f < sizeof STACK_CASES / sizeof *STACK_CASES; f += (size_t)check_every(5)) {
+        infer_model *m, *other;
+        infer_error e;
+        char *data = stack_file(f, &n, &m);
+        for (i = 0; m && i < m->gguf.n_kv; i++)
+            for (v = 0; v < sizeof values / sizeof *values && m->gguf.kv[i].type == INFER__GGUF_U32; v++) {
+                char *at = data + m->gguf.kv[i].offset, was[4];
+                memcpy(was, at, 4);
+                at[0] = (char)values[v];
+                at[1] = (char)(values[v] >> 8);
+                at[2] = (char)(values[v] >> 16);
+                at[3] = (char)(values[v] >> 24);
+                check_detail = m->gguf.kv[i].key;
+                if (stack_memory(&other, data, n, &e) == INFER_OK) {
+                    const int32_t side = other->stack.patch * other->stack.merge;
+                    const int32_t most = side > 0 && side < 200 ? side * INFER__MAX(other->stack.image / side, 1) : 0;
+                    const int32_t tokens = most > 0 && most < 300 ? infer__stack_tokens(other, most, most, &e) : 0;
+                    infer_context *c = NULL;
+                    infer_context_params p;
+                    memset(&p, 0, sizeof p);
+                    p.threads = 1;
+                    if (tokens > 0 && tokens < 4096 && (int64_t)tokens * infer__stack_width(other) < 1 << 22 &&
+                        infer__stack_context(&c, other, &p, most, most, &e) == INFER_OK) {
+                        float *in = (float *)calloc((size_t)most * (size_t)most * 3, sizeof *in);
+                        float *out = (float *)calloc((size_t)tokens * (size_t)infer__stack_width(other), sizeof *out);
+                        infer__stack_encode(c, in, most, most, NULL, NULL, out, &e);
+                        free(in);
+                        free(out);
+                        CHECK(infer_context_destroy(c) == INFER_OK);
+                    }
+                    CHECK(infer_model_close(other) == INFER_OK);
+                } else CHECK(e.message[0] != 0);
+                memcpy(at, was, 4);
+            }
+        CHECK(infer_model_close(m) == INFER_OK);
+        free(data);
+    }
+}
+
+/* Opening, a context, a picture: each allocation fails once. */
+static void test_stack_oom(void) {
+    static const char *const names[] = { "gemma3 gradient-64x48", "minicpmv gradient-56x56", "qwen25vl checker-20x20",
+                                         "qwen3vl noise-37x91", "gemma4v gradient-64x48", "glm4v gradient-84x84" };
+    size_t f;
+    if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
+    for (f = 0; f < sizeof names / sizeof *names; f++) {
+        const int model = (int)strcspn(names[f], " ");
+        const long live = check_live;
+        stack_entry x;
+        char name[100], file[100];
+        float *out;
+        int over = 0, at;
+        snprintf(name, sizeof name, "%.*s_%s", model, names[f], names[f] + model + 1);
+        snprintf(file, sizeof file, "%.*s", model, names[f]);
+        check_detail = name;
+        CHECK(stack_entry_open(name, 0, 0, &x));
+        if (check_bad) return;
+        out = (float *)malloc((size_t)x.tokens * (size_t)x.cols * sizeof *out);
+        for (at = 1; !over && at < 3000; at++) {
+            infer_model_params p;
+            infer_context_params cp;
+            infer_model *m = NULL;
+            infer_context *c = NULL;
+            infer_error e;
+            infer_result r;
+            memset(&p, 0, sizeof p);
+            memset(&cp, 0, sizeof cp);
+            p.allocator.alloc = check_alloc;
+            p.allocator.free = check_free;
+            cp.threads = 2;
+            check_allocs = 0;
+            check_fail_at = at;
+            r = stack_open(&m, file, INFER__STACK_VISION, &p, &e);
+            if (!r) r = infer__stack_context(&c, m, &cp, x.width, x.height, &e);
+            if (!r) r = infer__stack_encode(c, x.in, x.width, x.height, NULL, NULL, out, &e);
+            over = check_allocs < at;
+            check_fail_at = 0;
+            CHECK(over ? r == INFER_OK : r == INFER_ERR_MEMORY || r == INFER_OK);
+            if (r) CHECK(e.code == r && e.message[0]);
+            CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
+        }
+        CHECK(over && at > 20 && check_live == live);
+        free(out);
+        stack_entry_close(&x);
+    }
+}
+
+/* The trace names what a layer gives, and the steps before and after the layers. */
+static char stack_traced[4000];
+static void stack_trace(void *user, int32_t layer, const char *step, const float *x, size_t rows, size_t cols) {
+    const size_t n = strlen(stack_traced);
+    (void)user, (void)x, (void)rows, (void)cols;
+    if (n < sizeof stack_traced - 40) snprintf(stack_traced + n, 40, "%d %.24s,", (int)layer, step);
+}
+
+static void test_stack_trace(void) {
+    infer_session_params sp;
+    infer_context_params p;
+    infer_context *c = NULL;
+    infer_model *m;
+    infer_error e;
+    stack_entry x;
+    float *out;
+    if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
+    m = stack_model("gemma3", INFER__STACK_VISION, INFER_CPU_BEST);
+    CHECK(stack_entry_open("gemma3_gradient-64x48", 0, 0, &x));
+    memset(&sp, 0, sizeof sp);
+    memset(&p, 0, sizeof p);
+    sp.trace = stack_trace;
+    CHECK(infer__stack_context(&c, m, &p, x.width, x.height, &e) == INFER_OK);
+    out = (float *)malloc((size_t)x.tokens * (size_t)x.cols * sizeof *out);
+    CHECK(infer__stack_encode(c, x.in, x.width, x.height, NULL, &sp, out, &e) == INFER_OK);
+    CHECK(check_nmse(out, x.want, (size_t)x.tokens * (size_t)x.cols) < STACK_LIMIT);
+    CHECK_HAS(stack_traced, "0 patches,0 matrix,0 positions,");
+    CHECK_HAS(stack_traced, "0 attn_in,0 q,0 k,0 v,0 attn,0 attn_out,0 ffn_in,0 ffn_act,0 ffn_out,");
+    CHECK_HAS(stack_traced, "1 stream,1 norm,1 pool,1 norm,1 matrix,1 out,");
+    free(out);
+    CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
+    stack_entry_close(&x);
+}
+
+static void suite_stack(void) {
+    RUN(test_stack_recorded);
+    RUN(test_stack_sounds);
+    RUN(test_stack_missing);
+    RUN(test_stack_refused);
+    RUN(test_stack_hostile);
+    RUN(test_stack_oom);
+    RUN(test_stack_trace);
+}

@@ -19,8 +19,8 @@ LAYERS = {
     "format": {"base", "quant", "format"},
     "text": {"base", "format", "text"},
     "compute": {"base", "quant", "compute"},
-    "media": {"base", "quant", "format", "text", "compute", "media"},
-    "model": {"base", "quant", "format", "text", "compute", "model"},
+    "media": {"base", "quant", "format", "text", "media"},
+    "model": {"base", "quant", "format", "text", "compute", "media", "model"},
     "api": {"base", "quant", "format", "text", "compute", "media", "model", "api"},
 }
 BANNED_CALLS = "exit abort _exit system printf fprintf vprintf vfprintf puts putchar sprintf vsprintf strcpy strcat gets assert atoi alloca".split()

@@ -3,7 +3,8 @@
  * Owns:  the table of projector types (projectors.c), the settings that a projector file gives, and the list that a
  *        picture or sound becomes: texts and media in prompt order, each medium with its tensors and token counts.
  * Rules: keys of the file and sizes of media are untrusted: checked before memory is taken. No weights, no ops: the
- *        encoder reads entries. llama.cpp's results are the reference (docs/media.md says where it is not followed).
+ *        encoder reads entries. llama.cpp's results are the reference (docs/projectors.md says where it is not
+ *        followed).
  * Start: infer__media_settings_read, infer__media_plan (counts alone), infer__media_fill (tensors).
  */
 #ifndef INFER__PREPARE_H
@@ -115,7 +116,8 @@ typedef struct infer__media_options {
 
 enum { INFER__GRIDS = 288 }; /* a type may choose from so many: 280 grids have at most 64 tiles */
 typedef struct infer__media_settings {
-    const infer__projector *row; /* NULL: the file has no encoder of this kind */
+    const infer__projector *row; /* NULL: the file has no encoder of this kind, or it is refused: */
+    infer_error why;             /* code INFER_OK = there is none */
     const char *before, *after;
     int32_t image_size, patch, merge, longest; /* pixels, pixels, patches per side of a token, pixels or 0 */
     int64_t min_pixels, max_pixels;            /* 0 = no limit */
@@ -129,7 +131,8 @@ typedef struct infer__media_settings {
 typedef struct infer__media_file {
     infer__media_settings image, sound;
 } infer__media_file;
-/* Of a projector file. FORMAT or UNSUPPORTED name the key or the type. */
+/* Of a projector file. FORMAT or UNSUPPORTED name the key or the type: of a file with two encoders when both are
+ * refused, else that is in .why of the one. */
 static infer_result infer__media_settings_read(const infer__gguf *g, const infer__media_options *options,
                                                infer__media_file *out, infer_error *err);
 

@@ -183,24 +183,22 @@ static void infer__cut_lfm2(const infer__media_settings *s, int32_t w, int32_t h
     const double bh = INFER__MAX(rint((double)(float)h / cell) * cell, (double)s->patch);
     const float shape = (float)w / (float)h, area = (float)((int64_t)w * h);
     float best = infer__bits_f32(0x7f7fffffu);
-    int64_t width, height, n, longer, columns;
+    int64_t width, height, n, columns;
     infer__size_near(s, infer__token_side(s), 0, w, h, &width, &height);
     infer__cut_canvas(out, -1, width, height, INFER__RESIZE_BILINEAR, 1);
     if (!(bw * bh > (double)s->max_pixels * 2)) {
         infer__cut_one(out);
         return;
     }
-    for (n = 2; n <= 10; n++) /* by area, then by the longer side */
-        for (longer = 1; longer <= n; longer++)
-            for (columns = 1; columns <= n; columns++) {
-                const int64_t rows = n / columns;
-                const float error = fabsf(shape - (float)columns / (float)rows);
-                if (columns * rows != n || INFER__MAX(columns, rows) != longer || error > best) continue;
-                if (error == best && !(area > 0.5f * (float)(INFER__LFM2_TILE * INFER__LFM2_TILE * n))) continue;
-                best = error;
-                out->columns = columns;
-                out->rows = rows;
-            }
+    for (n = 2; n <= 10; n++)
+        for (columns = 1; columns <= n; columns++) {
+            const float error = fabsf(shape - (float)columns / (float)(n / columns));
+            if (n % columns || error > best) continue;
+            if (error == best && !(area > 0.5f * (float)(INFER__LFM2_TILE * INFER__LFM2_TILE * n))) continue;
+            best = error;
+            out->columns = columns;
+            out->rows = n / columns;
+        }
     out->tiles = out->n;
     infer__cut_canvas(out, -1, out->columns * INFER__LFM2_TILE, out->rows * INFER__LFM2_TILE, INFER__RESIZE_BILINEAR,
                       0);
@@ -510,23 +508,31 @@ static infer_result infer__media_read_kind(const infer__gguf *g, int kind, const
     return image ? infer__media_image_keys(g, o, s, err) : infer__media_sound_keys(g, s, err);
 }
 
+static void infer__media_read_one(const infer__gguf *g, int kind, const infer__media_options *o,
+                                  infer__media_settings *s) {
+    infer_error why;
+    if (infer__media_read_kind(g, kind, o, s, &why) == INFER_OK) return;
+    memset(s, 0, sizeof *s);
+    s->why = why;
+}
+
 static infer_result infer__media_settings_read(const infer__gguf *g, const infer__media_options *options,
                                                infer__media_file *out, infer_error *err) {
     static const infer__media_options none = {0, 0, 0, NULL};
     const infer__media_options *o = options ? options : &none;
     infer__str arch = {"", 0};
+    const infer_error *why;
     int32_t r = infer__gguf_str(g, "general.architecture", &arch, err);
-    infer_result result;
     memset(out, 0, sizeof *out);
     if (r < 0) return (infer_result)r;
     if (arch.n != 4 || memcmp(arch.s, "clip", 4) != 0)
         return infer__error(err, INFER_ERR_FORMAT, "no projector file: general.architecture is \"%.*s\", not \"clip\"",
                             (int)INFER__MIN(arch.n, 80), arch.s);
-    result = infer__media_read_kind(g, INFER__MEDIA_IMAGE, o, &out->image, err);
-    if (result == INFER_OK) result = infer__media_read_kind(g, INFER__MEDIA_SOUND, o, &out->sound, err);
-    if (result == INFER_OK && !out->image.row && !out->sound.row)
-        result = infer__error(err, INFER_ERR_FORMAT, "the projector file has neither clip.has_vision_encoder nor "
-                              "clip.has_audio_encoder");
-    if (result != INFER_OK) memset(out, 0, sizeof *out);
-    return result;
+    infer__media_read_one(g, INFER__MEDIA_IMAGE, o, &out->image);
+    infer__media_read_one(g, INFER__MEDIA_SOUND, o, &out->sound);
+    if (out->image.row || out->sound.row) return INFER_OK;
+    why = out->image.why.code ? &out->image.why : &out->sound.why;
+    if (why->code) return infer__error(err, why->code, "%s", why->message);
+    return infer__error(err, INFER_ERR_FORMAT,
+                        "the projector file has neither clip.has_vision_encoder nor clip.has_audio_encoder");
 }

@@ -293,7 +293,8 @@ static void infer__gpu_attention_rows(infer__ctx *c, const infer__attention_args
 
 /* Not supported by tensor-core kernels, which assume that the last position a row sees is its own. */
 static int infer__gpu_attention_near(const infer__ctx *c, const infer__attention_args *a) {
-    return a->bias || a->source || (c->pass.end && !a->around && (a->causal || a->window > 0)) || (a->around && (a->window > 0 || a->max_bias > 0 || a->temp_scale != 0));
+    return a->bias || a->source || (c->pass.end && !a->around && (a->causal || a->window > 0)) ||
+           (a->around && (a->window > 0 || a->max_bias > 0 || a->temp_scale != 0));
 }
 
 /* The tensor-core kernel for heads of this size, -1 if the device or the op has none. It splits floats into two halves

@@ -1,4 +1,4 @@
-/* encode.c: opening a stack of a projector file, and encoding pictures with it. Start: infer__stack_encode. */
+/* encode.c: opening a stack of a projector file, and encoding pictures and sound. Start: infer__stack_encode. */
 #include "../model.h"
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ static infer_result infer__stack_encode(infer_context *c, const float *values, i
     infer_result r = infer__picture_sizes(m, width, height, &p, err);
     if (r) return r;
     if (p.rows > c->plan.batch)
-        return infer__error(err, INFER_ERR_ARGUMENT, "a picture of %d patches: the context has room for %d",
+        return infer__error(err, INFER_ERR_ARGUMENT, "a picture or sound of %d rows: the context has room for %d",
                             (int)p.rows, (int)c->plan.batch);
     if ((r = infer__context_claim(c, "encoding", err)) != INFER_OK) return r;
     r = infer__picture_fill(m, &p, values, second, err);

@@ -11,9 +11,10 @@
 static infer_result infer__picture_sizes(const infer_model *m, int32_t width, int32_t height, infer__picture *p,
                                          infer_error *err) {
     const infer__stack *s = &m->stack;
-    const int32_t side = s->patch * s->merge, all = s->merge * s->merge;
+    const int32_t side = s->patch * s->merge;
     const infer__step *step;
     memset(p, 0, sizeof *p);
+    if (s->kind == INFER__STACK_AUDIO) return infer__sound_sizes(m, width, height, p, err);
     if (width < 1 || height < 1 || width % side || height % side)
         return infer__error(err, INFER_ERR_ARGUMENT, "a picture of %d x %d: sides are multiples of %d here", (int)width,
                             (int)height, (int)side);
@@ -24,7 +25,7 @@ static infer_result infer__picture_sizes(const infer_model *m, int32_t width, in
     p->patches = p->tokens = p->nx * p->ny;
     p->rows = p->patches + (s->vectors[0] != NULL);
     for (step = s->row->head; step->kind; step++) {
-        if (step->kind == INFER__STEP_MERGE || step->kind == INFER__STEP_POOL) p->tokens /= all;
+        if (step->kind == INFER__STEP_MERGE || step->kind == INFER__STEP_POOL) p->tokens /= s->merged;
         if (step->kind == INFER__STEP_BREAKS && s->vectors[1]) p->tokens += p->ny / s->merge - 1;
         if (step->kind == INFER__STEP_WRAP) p->tokens += 2;
         if (step->kind == INFER__STEP_RESAMPLE) p->tokens = s->queries;
@@ -192,7 +193,7 @@ static void infer__picture_grid(const infer_model *m, const infer__picture *p) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-static int infer__picture_buf(infer_model *m, infer__buf *b, int32_t rows, int32_t cols) {
+static int infer__picture_buf(infer_model *m, infer__buf *b, int64_t rows, int64_t cols) {
     b->bytes = (uint64_t)rows * (uint64_t)cols * sizeof(float);
     b->host = infer__alloc(&m->mem, b->bytes);
     return b->host != NULL;
@@ -203,7 +204,9 @@ static infer_result infer__picture_fill(infer_model *m, infer__picture *p, const
     const infer__stack *s = &m->stack;
     const int32_t pixels = 3 * s->patch * s->patch;
     const infer__step *step = s->row->input;
-    int ok = infer__picture_buf(m, &p->pixels[0], p->patches, pixels), i, frames;
+    int ok, i, frames;
+    if (s->kind == INFER__STACK_AUDIO) return infer__sound_fill(m, p, values, err);
+    ok = infer__picture_buf(m, &p->pixels[0], p->patches, pixels);
     while (step->kind && step->kind != INFER__STEP_FRAME) step++;
     frames = step->kind != 0; /* a picture is a frame twice */
     p->axis[0] = (int32_t *)infer__calloc(&m->mem, 2 * (uint64_t)p->rows, sizeof(int32_t));

@@ -27,19 +27,26 @@
 #define INFER__RMS INFER__NORM_RMS
 #define INFER__LN INFER__NORM_LAYER
 #define INFER__OWN INFER__STEP_OWN
-#define INFER__PRE INFER__NORMED(INFER__OWN, "v.pre_ln", INFER__MAYB, 0)
-#define INFER__STREAM INFER__IS(STREAM), INFER__NORMED(INFER__OWN, "v.post_ln", INFER__MAYB, 0)
+#define INFER__PRE(kind_of, how) INFER__NORMED(kind_of, "v.pre_ln", how, 0)
+#define INFER__PRE_MAY INFER__PRE(INFER__OWN, INFER__MAYB)
+/* The stream, with the norm after the layers: which may be there, with a bias, without one. */
+#define INFER__STREAM_MAY INFER__IS(STREAM), INFER__NORMED(INFER__OWN, "v.post_ln", INFER__MAYB, 0)
+#define INFER__STREAM INFER__IS(STREAM), INFER__NORMED(INFER__OWN, "v.post_ln", INFER__B, 0)
+#define INFER__STREAM_RMS INFER__IS(STREAM), INFER__NORMED(INFER__RMS, "v.post_ln", 0, 0)
 /* Two matrices and what is between them. */
 #define INFER__MLP(first, second, act) \
   INFER__MATRIX(first, INFER__B), INFER__ACTED(act), INFER__MATRIX(second, INFER__B)
 #define INFER__STEPS_OF(name, ...) static const infer__step INFER__##name[] = { __VA_ARGS__, INFER__IS(END) };
 
-INFER__STEPS_OF(IN_VIT, INFER__PIXELS, INFER__CONV(INFER__STEP_MAY_BIAS), INFER__PLACED(0), INFER__PRE)
-INFER__STEPS_OF(IN_BARE, INFER__PIXELS, INFER__CONV(INFER__STEP_MAY_BIAS), INFER__PRE) /* no positions */
-INFER__STEPS_OF(IN_FRAMES, INFER__PIXELS, INFER__CONV(0), INFER__FRAME, INFER__PRE)
-INFER__STEPS_OF(IN_QWEN3VL, INFER__PIXELS, INFER__CONV(INFER__B), INFER__FRAME, INFER__PLACED(0), INFER__PRE)
+INFER__STEPS_OF(IN_VIT, INFER__PIXELS, INFER__CONV(INFER__B), INFER__PLACED(0), INFER__PRE_MAY)
+INFER__STEPS_OF(IN_CLIP, INFER__PIXELS, INFER__CONV(INFER__STEP_MAY_BIAS), INFER__PLACED(0), INFER__PRE_MAY)
+INFER__STEPS_OF(IN_LLAMA4, INFER__PIXELS, INFER__CONV(0), INFER__PLACED(0), INFER__PRE(INFER__LN, INFER__B))
+INFER__STEPS_OF(IN_PIXTRAL, INFER__PIXELS, INFER__CONV(0), INFER__PRE(INFER__RMS, 0)) /* no positions */
+INFER__STEPS_OF(IN_DOTS, INFER__PIXELS, INFER__CONV(INFER__B), INFER__PRE_MAY)
+INFER__STEPS_OF(IN_FRAMES, INFER__PIXELS, INFER__CONV(0), INFER__FRAME, INFER__PRE_MAY)
+INFER__STEPS_OF(IN_QWEN3VL, INFER__PIXELS, INFER__CONV(INFER__B), INFER__FRAME, INFER__PLACED(0), INFER__PRE_MAY)
 INFER__STEPS_OF(IN_GLM4V, INFER__PIXELS, INFER__CONV(INFER__B), INFER__FRAME,
-                INFER__NORMED(INFER__RMS, "v.norm_embd", INFER__MAY, 0), INFER__PLACED(INFER__MAY), INFER__PRE)
+                INFER__NORMED(INFER__RMS, "v.norm_embd", INFER__MAY, 0), INFER__PLACED(INFER__MAY), INFER__PRE_MAY)
 INFER__STEPS_OF(IN_GEMMA4UV, INFER__PIXELS, INFER__NORMED(INFER__LN, "v.patch_norm.1", INFER__B, 1e-5f),
                 INFER__CONV(INFER__B), INFER__NORMED(INFER__LN, "v.patch_norm.2", INFER__B, 1e-5f), INFER__PLACED(0),
                 INFER__NORMED(INFER__LN, "v.patch_norm.3", INFER__B, 1e-5f))
@@ -48,20 +55,21 @@ INFER__STEPS_OF(HEAD_GEMMA3, INFER__STREAM, INFER__IS(POOL), INFER__NORMED(INFER
                 INFER__MATRIX("mm.input_projection", INFER__STEP_TRANSPOSED))
 /* LLaVA (arXiv 2310.03744): two matrices; with norms after them where a file has these (Yi). */
 INFER__STEPS_OF(BESIDE_MLP, INFER__IS(STREAM), INFER__IS(KEEP))
-INFER__STEPS_OF(HEAD_MLP, INFER__STREAM, INFER__IS(KEPT), INFER__IS(DROP), INFER__MATRIX("mm.0", INFER__B),
+INFER__STEPS_OF(HEAD_MLP, INFER__STREAM_MAY, INFER__IS(KEPT), INFER__IS(DROP), INFER__MATRIX("mm.0", INFER__B),
                 INFER__NORMED(INFER__LN, "mm.1", INFER__MAY | INFER__B, 0), INFER__ACTED(GELU_TANH),
                 INFER__MATRIX("mm.2", INFER__MAY | INFER__B), INFER__MATRIX("mm.3", INFER__MAY | INFER__B),
                 INFER__NORMED(INFER__LN, "mm.4", INFER__MAY | INFER__B, 0))
 INFER__STEPS_OF(HEAD_IDEFICS3, INFER__STREAM, INFER__IS(MERGE), INFER__MATRIX("mm.model.fc", 0))
-INFER__STEPS_OF(HEAD_INTERNVL, INFER__STREAM, INFER__IS(DROP), INFER__IS(MERGE),
+INFER__STEPS_OF(HEAD_INTERNVL, INFER__STREAM_MAY, INFER__IS(DROP), INFER__IS(MERGE),
                 INFER__NORMED(INFER__LN, "mm.model.mlp.0", INFER__B, 1e-5f),
                 INFER__MLP("mm.model.mlp.1", "mm.model.mlp.3", GELU_TANH))
 INFER__STEPS_OF(HEAD_QWEN2VL, INFER__STREAM, INFER__IS(MERGE), INFER__MLP("mm.0", "mm.2", GELU_TANH))
+INFER__STEPS_OF(HEAD_QWEN25VL, INFER__STREAM_RMS, INFER__IS(MERGE), INFER__MLP("mm.0", "mm.2", GELU_TANH))
 INFER__STEPS_OF(BESIDE_QWEN3VL, INFER__IS(STREAM), INFER__IS(MERGE),
                 INFER__NORMED(INFER__LN, "v.deepstack.%d.norm", INFER__B, 0),
                 INFER__MLP("v.deepstack.%d.fc1", "v.deepstack.%d.fc2", GELU_TANH), INFER__IS(KEEP))
 INFER__STEPS_OF(HEAD_QWEN3VL, INFER__STREAM, INFER__IS(MERGE), INFER__MLP("mm.0", "mm.2", GELU_TANH), INFER__IS(JOIN))
-INFER__STEPS_OF(HEAD_PIXTRAL, INFER__STREAM, INFER__NORMED(INFER__RMS, "mm.input_norm", INFER__MAY, 0), INFER__IS(MERGE),
+INFER__STEPS_OF(HEAD_PIXTRAL, INFER__STREAM_MAY, INFER__NORMED(INFER__RMS, "mm.input_norm", INFER__MAY, 0), INFER__IS(MERGE),
                 INFER__MATRIX("mm.patch_merger", INFER__MAY | INFER__STEP_UNFOLDED),
                 INFER__MATRIX("mm.1", INFER__STEP_MAY_BIAS), INFER__ACTED(GELU_TANH),
                 INFER__MATRIX("mm.2", INFER__STEP_MAY_BIAS),
@@ -71,7 +79,7 @@ INFER__STEPS_OF(HEAD_LLAMA4, INFER__STREAM, INFER__IS(DROP), INFER__IS(MERGE), I
                 INFER__MATRIX("mm.model.fc", 0))
 INFER__STEPS_OF(HEAD_LFM2, INFER__STREAM, INFER__IS(MERGE), INFER__NORMED(INFER__LN, "mm.input_norm", INFER__MAYB, 1e-5f),
                 INFER__MLP("mm.1", "mm.2", GELU_TANH))
-INFER__STEPS_OF(HEAD_PHI4, INFER__STREAM, INFER__MLP("mm.0", "mm.2", GELU_TANH))
+INFER__STEPS_OF(HEAD_PHI4, INFER__STREAM_MAY, INFER__MLP("mm.0", "mm.2", GELU_TANH))
 INFER__STEPS_OF(HEAD_JANUS, INFER__STREAM, INFER__MATRIX("mm.0", INFER__B), INFER__ACTED_OWN, INFER__MATRIX("mm.1", INFER__B))
 INFER__STEPS_OF(HEAD_PADDLEOCR, INFER__STREAM, INFER__NORMED(INFER__LN, "mm.input_norm", INFER__B, 1e-5f),
                 INFER__IS(MERGE), INFER__MATRIX("mm.1", INFER__B), INFER__ACTED_OWN, INFER__MATRIX("mm.2", INFER__B))
@@ -82,10 +90,10 @@ INFER__STEPS_OF(HEAD_KIMIK25, INFER__STREAM, INFER__NORMED(INFER__LN, "mm.input_
 INFER__STEPS_OF(HEAD_DOTS, INFER__IS(STREAM), INFER__NORMED(INFER__RMS, "mm.post_norm", 0, 0),
                 INFER__NORMED(INFER__LN, "mm.input_norm", INFER__B, 1e-6f), INFER__IS(MERGE),
                 INFER__MLP("mm.0", "mm.2", GELU_ERF))
-INFER__STEPS_OF(HEAD_GLM4V, INFER__STREAM, INFER__IS(MERGE), INFER__MATRIX("mm.patch_merger", INFER__B | INFER__STEP_UNFOLDED),
+INFER__STEPS_OF(HEAD_GLM4V, INFER__STREAM_RMS, INFER__IS(MERGE), INFER__MATRIX("mm.patch_merger", INFER__B | INFER__STEP_UNFOLDED),
                 INFER__MATRIX("mm.model.fc", 0), INFER__NORMED(INFER__LN, "mm.post_norm", INFER__B, 1e-5f),
                 INFER__ACTED(GELU_ERF), INFER__GATED(INFER__OWN, "mm.up", "mm.gate"), INFER__MATRIX("mm.down", 0))
-INFER__STEPS_OF(HEAD_GEMMA4V, INFER__STREAM, INFER__IS(POOL), INFER__IS(SCALE),
+INFER__STEPS_OF(HEAD_GEMMA4V, INFER__STREAM_MAY, INFER__IS(POOL), INFER__IS(SCALE),
                 { .kind = INFER__STEP_STD, .flags = INFER__MAY, .name = "v.std_bias", .other = "v.std_scale" },
                 INFER__NORMED(INFER__RMS, NULL, INFER__STEP_BARE, 0), INFER__MATRIX("mm.input_projection", 0))
 INFER__STEPS_OF(HEAD_RESAMPLER, INFER__STREAM, INFER__MATRIX("resampler.kv", 0),
@@ -97,7 +105,7 @@ INFER__STEPS_OF(HEAD_COGVLM, INFER__IS(STREAM), INFER__IS(DROP), INFER__MATRIX("
                 INFER__NORMED(INFER__LN, "mm.post_fc_norm", INFER__B, 1e-5f), INFER__ACTED(GELU_TANH),
                 INFER__GATED(INFER__ACT_SILU, "mm.up", "mm.gate"), INFER__MATRIX("mm.down", 0),
                 { .kind = INFER__STEP_WRAP, .name = "v.boi", .other = "v.eoi" })
-INFER__STEPS_OF(HEAD_MINIMAX_M3, INFER__STREAM, INFER__MLP("mm.1", "mm.2", GELU_ERF), INFER__IS(MERGE),
+INFER__STEPS_OF(HEAD_MINIMAX_M3, INFER__STREAM_MAY, INFER__MLP("mm.1", "mm.2", GELU_ERF), INFER__IS(MERGE),
                 INFER__MLP("mm.merger.fc1", "mm.merger.fc2", GELU_ERF))
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
@@ -211,9 +219,14 @@ static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_e
 
 /* Layers that the file has tensors of steps beside for. */
 static int infer__stack_deep(const infer_model *m, int32_t layer) {
+    static const char *const parts[] = { "norm", "fc1", "fc2" };
     char name[64];
-    infer__format(name, sizeof name, "v.deepstack.%d.fc1.weight", (int)layer);
-    return infer__gguf_tensor_find(&m->gguf, name) != NULL;
+    int i, n = 0;
+    for (i = 0; i < 3; i++) {
+        infer__format(name, sizeof name, "v.deepstack.%d.%s.weight", (int)layer, parts[i]);
+        n += infer__gguf_tensor_find(&m->gguf, name) != NULL;
+    }
+    return n > 0;
 }
 
 static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
@@ -226,13 +239,15 @@ static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
     infer__stack_act(k, hp);
     s->merge = row->merge;
     if (row->merge_key) s->merge = infer__key_int(k, row->merge_key, 1, 64, s->merge, s->merge == 0);
+    s->merged = s->pooled = s->merge * s->merge;
+    if (s->kind == INFER__STACK_AUDIO) infer__sound_keys(k);
     if (s->kind == INFER__STACK_VISION) {
         s->image = infer__key_int(k, "image_size", 1, 1 << 20, 0, 1);
         s->patch = infer__key_int(k, "patch_size", 1, 1 << 10, 1, 1);
     }
     if (row->flags & INFER__STACK_WIDE) {
         s->patch *= s->merge;
-        s->merge = 1;
+        s->merge = s->merged = s->pooled = 1;
     }
     hp->n_out = infer__key_int(k, "projection_dim", 1, INFER__MAX_DIM, 0, 1);
     if (row->flags & INFER__STACK_SKIPS) infer__stack_features(k, hp);
@@ -262,7 +277,7 @@ static void infer__stack_turn(infer__keys *k, infer__layer *l) {
     const uint8_t turn = s->row->turn;
     int32_t i;
     l->listed = s->every > 0 && (l->index + 1) % s->every != 0;
-    if (!turn || k->failed) return;
+    if (!turn || k->failed || l->n_rot > INFER__MAX_HEAD_DIM) return; /* which is refused later */
     if (turn & INFER__TURN_THIRDS) {
         l->rope_first = l->n_rot / 2 * 2 / 3 / 2 * 2;
         l->n_rot = 2 * l->rope_first;
@@ -316,6 +331,11 @@ static void infer__stack_parts(infer_model *m, infer__layer *l) {
     if (l->index == 0 && infer__stack_keeps(m, 0)) infer__stack_part(m, l, &INFER__KIND_STACK_BESIDE);
     for (i = 0; i < 2 && m->hp.n_block; i++) {
         l->parts[l->n_parts] = was[i];
+        if (m->stack.row->flags & INFER__STACK_AFTER) {
+            l->parts[l->n_parts].post = was[i].norm;
+            l->parts[l->n_parts].norm = -1;
+            l->parts[l->n_parts].reads = INFER__READS_STREAM;
+        }
         if (infer__layer_has(m, l, i ? INFER__W_FFN_TIMES : INFER__W_ATTN_TIMES))
             l->parts[l->n_parts].times = i ? INFER__W_FFN_TIMES : INFER__W_ATTN_TIMES;
         l->n_parts++;
@@ -324,162 +344,67 @@ static void infer__stack_parts(infer_model *m, infer__layer *l) {
     if (l->index == m->hp.n_layer - 1) infer__stack_part(m, l, &INFER__KIND_STACK_HEAD);
 }
 
-/* CogVLM: norms come after attention and FFN. */
-static void infer__parts_cogvlm(infer_model *m, infer__layer *l) {
-    int32_t i;
-    for (i = 0; i < 2; i++) {
-        l->parts[i].post = l->parts[i].norm;
-        l->parts[i].norm = -1;
-        l->parts[i].reads = INFER__READS_STREAM;
-    }
-    infer__stack_parts(m, l);
-}
-
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define INFER__ENCODES_BY(function, own) \
   .act = own, .encoder = 1, .keys = infer__stack_keys, .parts = function, .idle = INFER__PIXEL_KEYS
-#define INFER__ENCODES INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_GELU_TANH)
-#define INFER__VIT { INFER__ENCODES, .norm = INFER__LN
-#define INFER__VIT_ERF { INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_GELU_ERF), .norm = INFER__LN
-#define INFER__SEES .kind = INFER__STACK_VISION
+#include "rows_audio.h"
+
+/* title, norm, rotation, flags of the layers, what else is theirs, steps before and after, and the rest of the row. */
+#define INFER__SEES(title, norm_of, rope_of, flags_of, more, steps, last, ...)                     \
+  {                                                                                                \
+    .arch = {INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_GELU_ERF), .norm = INFER__##norm_of, \
+             .rope = INFER__ROPE_##rope_of, .flags = flags_of, .name = title INFER__ALSO more},    \
+    .kind = INFER__STACK_VISION, .input = INFER__##steps, .head = INFER__##last, __VA_ARGS__       \
+  }
+#define INFER__ALSO(...) __VA_ARGS__
+#define INFER__LEARNED .places = INFER__PLACES_LEARNED
+#define INFER__ALL .biases = INFER__BIASES
+#define INFER__GATE .biases = INFER__NEEDS_GATE
+#define INFER__YX .turn = INFER__TURN_YX
+#define INFER__XY .turn = INFER__TURN_XY
+#define INFER__EPS INFER__EPS_EITHER
 #define INFER__FACTOR .merge_key = "projector.scale_factor"
 #define INFER__SPATIAL .merge_key = "spatial_merge_size"
 
-static const infer__stack_row INFER__STACKS[] = {{{INFER__ENCODES_BY(infer__parts_cogvlm, INFER__ACT_GELU_TANH),
-                                                   .norm = INFER__LN, .name = "cogvlm"},
-                                                  INFER__SEES,
-                                                  .merge = 1,
-                                                  .places = INFER__PLACES_LEARNED,
-                                                  .cls = INFER__CLASS_LAST,
-                                                  .biases = INFER__BIASES,
-                                                  .input = INFER__IN_VIT,
-                                                  .head = INFER__HEAD_COGVLM},
-                                                 {{INFER__ENCODES, .norm = INFER__RMS, .name = "dots_ocr",
-                                                   .rope = INFER__ROPE_HALVES, .flags = INFER__EPS_EITHER},
-                                                  INFER__SEES,
-                                                  INFER__FACTOR,
-                                                  .turn = INFER__TURN_YX,
-                                                  .input = INFER__IN_BARE,
-                                                  .head = INFER__HEAD_DOTS},
-                                                 {INFER__VIT, .name = "gemma3"}, /* arXiv 2503.19786 */
-                                                 INFER__SEES,
-                                                 .merge = 4,
-                                                 INFER__FACTOR,
-                                                 .places = INFER__PLACES_LEARNED,
-                                                 .biases = INFER__BIASES,
-                                                 .input = INFER__IN_VIT,
-                                                 .head = INFER__HEAD_GEMMA3},
-                              {{INFER__ENCODES, .norm = INFER__RMS, .name = "gemma4uv", .flags = INFER__EPS_EITHER},
-                               INFER__SEES,
-                               .merge = 3,
-                               INFER__FACTOR,
-                               .flags = INFER__STACK_WIDE,
-                               .places = INFER__PLACES_SUMS,
-                               .input = INFER__IN_GEMMA4UV,
-                               .head = INFER__HEAD_GEMMA4UV},
-                              {{INFER__ENCODES, .norm = INFER__RMS, .name = "gemma4v", .rope = INFER__ROPE_HALVES,
-                                .fixup = infer__fix_gemma4v, .flags = INFER__EPS_EITHER | INFER__V_NORM_BARE,
-                                .ignore = ".input_m .output_m"},
-                               INFER__SEES,
-                               .merge = 3,
-                               INFER__FACTOR,
-                               .places = INFER__PLACES_SUMS,
-                               .theta = 100,
-                               .turn = INFER__TURN_XY | INFER__TURN_BLOCKS,
-                               .flags = INFER__STACK_SIGNED | INFER__STACK_RANGES,
-                               .input = INFER__IN_VIT,
-                               .head = INFER__HEAD_GEMMA4V},
-                              {{INFER__ENCODES, .norm = INFER__RMS, .name = "glm4v", .rope = INFER__ROPE_HALVES,
-                                .flags = INFER__EPS_EITHER},
-                               INFER__SEES,
-                               .merge = 2,
-                               INFER__SPATIAL,
-                               .places = INFER__PLACES_CUBIC,
-                               .turn = INFER__TURN_YX,
-                               .input = INFER__IN_GLM4V,
-                               .head = INFER__HEAD_GLM4V},
-                              {INFER__VIT, .name = "idefics3"}, INFER__SEES, .merge = 1, INFER__FACTOR,
-                              .places = INFER__PLACES_LEARNED, .biases = INFER__BIASES, .input = INFER__IN_VIT,
-                              .head = INFER__HEAD_IDEFICS3
-}
-, {INFER__VIT, .name = "internvl", .fixup = infer__fix_internvl}, INFER__SEES,
-    .merge = 1, INFER__FACTOR, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_LAST, .input = INFER__IN_VIT,
-    .head = INFER__HEAD_INTERNVL
-}
-, {INFER__VIT, .name = "janus_pro"}, INFER__SEES, .merge = 1, .places = INFER__PLACES_LEARNED, .biases = INFER__BIASES,
-                                                  .input = INFER__IN_VIT, .head = INFER__HEAD_JANUS
-}
-, {INFER__VIT, .name = "kimik25", .rope = INFER__ROPE_PAIRS}, INFER__SEES,
-    .merge = 1, INFER__FACTOR, .places = INFER__PLACES_CUBIC, .turn = INFER__TURN_XY, .biases = INFER__BIASES,
-    .input = INFER__IN_VIT, .head = INFER__HEAD_KIMIK25
-}
-, {INFER__VIT, .name = "kimivl", .rope = INFER__ROPE_PAIRS}, INFER__SEES,
-    .merge = 1, INFER__FACTOR, .places = INFER__PLACES_RESIZED, .turn = INFER__TURN_XY, .biases = INFER__BIASES,
-    .input = INFER__IN_VIT, .head = INFER__HEAD_KIMIVL
-}
-, {INFER__VIT, .name = "lfm2"}, INFER__SEES, .merge = 1, INFER__FACTOR, .places = INFER__PLACES_RESIZED,
-                                             .biases = INFER__BIASES, .input = INFER__IN_VIT, .head = INFER__HEAD_LFM2
-}
-,
-    {{INFER__ENCODES, .norm = INFER__RMS, .name = "lightonocr", .rope = INFER__ROPE_PAIRS, .flags = INFER__EPS_EITHER},
-     INFER__SEES,
-     .merge = 1,
-     INFER__SPATIAL,
-     .turn = INFER__TURN_YX | INFER__TURN_BETWEEN,
-     .input = INFER__IN_BARE,
-     .head = INFER__HEAD_PIXTRAL},
-    {INFER__VIT, .name = "llama4", .rope = INFER__ROPE_PAIRS}, INFER__SEES,
-    .merge = 1, INFER__FACTOR, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_LAST, .turn = INFER__TURN_XY,
-    .flags = INFER__STACK_COLUMNS, .biases = INFER__BIASES, .input = INFER__IN_VIT, .head = INFER__HEAD_LLAMA4
-}
-, {INFER__VIT_ERF, .name = "minimax_m3", .rope = INFER__ROPE_HALVES}, INFER__SEES,
-    .flags = INFER__STACK_ACT, .merge = 2, INFER__SPATIAL,
-    .turn = INFER__TURN_YX | INFER__TURN_BLOCKS | INFER__TURN_THIRDS, .biases = INFER__BIASES,
-    .input = INFER__IN_FRAMES, .head = INFER__HEAD_MINIMAX_M3
-}
-, {INFER__VIT, .name = "mlp"}, INFER__SEES, .merge = 1, .places = INFER__PLACES_LEARNED, .cls = INFER__CLASS_FIRST,
-                                            .flags = INFER__STACK_SKIPS, .biases = INFER__BIASES,
-                                            .input = INFER__IN_VIT, .beside = INFER__BESIDE_MLP, .head = INFER__HEAD_MLP
-}
-, {INFER__VIT, .name = "paddleocr", .rope = INFER__ROPE_HALVES}, INFER__SEES,
-    .merge = 2, .places = INFER__PLACES_RESIZED, .turn = INFER__TURN_YX, .biases = INFER__BIASES,
-    .input = INFER__IN_VIT, .head = INFER__HEAD_PADDLEOCR
-}
-, {INFER__VIT, .name = "phi4"}, INFER__SEES, .merge = 1, .places = INFER__PLACES_RESIZED, .biases = INFER__BIASES,
-                                             .input = INFER__IN_VIT, .head = INFER__HEAD_PHI4
-}
-,
-    {{INFER__ENCODES, .norm = INFER__RMS, .name = "pixtral", .rope = INFER__ROPE_PAIRS, .flags = INFER__EPS_EITHER},
-     INFER__SEES,
-     .merge = 1,
-     INFER__SPATIAL,
-     .turn = INFER__TURN_YX | INFER__TURN_BETWEEN,
-     .input = INFER__IN_BARE,
-     .head = INFER__HEAD_PIXTRAL},
-    {{INFER__ENCODES, .norm = INFER__RMS, .name = "qwen2.5vl_merger", .rope = INFER__ROPE_HALVES,
-      .flags = INFER__EPS_EITHER},
-     INFER__SEES,
-     .merge = 2,
-     INFER__SPATIAL,
-     .turn = INFER__TURN_YX,
-     .flags = INFER__STACK_WINDOWS,
-     .biases = INFER__BIAS_ATTENTION | INFER__BIAS_FFN,
-     .input = INFER__IN_FRAMES,
-     .head = INFER__HEAD_QWEN2VL},
-    {INFER__VIT, .name = "qwen2vl_merger", .rope = INFER__ROPE_HALVES}, INFER__SEES,
-    .merge = 2, INFER__SPATIAL, .turn = INFER__TURN_YX, .biases = INFER__BIASES, .input = INFER__IN_FRAMES,
-    .head = INFER__HEAD_QWEN2VL
-}
-, {INFER__VIT, .name = "qwen3vl_merger", .rope = INFER__ROPE_HALVES}, INFER__SEES,
-    .merge = 2, INFER__SPATIAL, .places = INFER__PLACES_CORNERS, .turn = INFER__TURN_YX, .biases = INFER__BIASES,
-    .input = INFER__IN_QWEN3VL, .beside = INFER__BESIDE_QWEN3VL, .head = INFER__HEAD_QWEN3VL
-}
-, {INFER__VIT, .name = "resampler", .ignore = "=resampler.pos_embed_k"}, /* MiniCPM-V: arXiv 2408.01800 */
-    INFER__SEES, .merge = 1, .places = INFER__PLACES_BUCKETS, .flags = INFER__STACK_RESAMPLES, .biases = INFER__BIASES,
-                 .input = INFER__IN_VIT, .head = INFER__HEAD_RESAMPLER
-}
-,
+static const infer__stack_row INFER__STACKS[] = {
+    INFER__SEES("cogvlm", LN, NONE, 0, (), IN_VIT, HEAD_COGVLM, .merge = 1, .flags = INFER__STACK_AFTER, INFER__LEARNED, .cls = INFER__CLASS_LAST, INFER__ALL),
+    INFER__SEES("dots_ocr", RMS, HALVES, INFER__EPS, (), IN_DOTS, HEAD_DOTS, INFER__FACTOR, INFER__YX, INFER__GATE),
+    INFER__SEES("gemma3", LN, NONE, 0, (), IN_VIT, HEAD_GEMMA3, .merge = 4, INFER__FACTOR, INFER__LEARNED, INFER__ALL), /* arXiv 2503.19786 */
+    INFER__SEES("gemma4uv", RMS, NONE, INFER__EPS, (), IN_GEMMA4UV, HEAD_GEMMA4UV, .merge = 3, INFER__FACTOR, .flags = INFER__STACK_WIDE,
+                .places = INFER__PLACES_SUMS),
+    INFER__SEES("gemma4v", RMS, HALVES, INFER__EPS | INFER__V_NORM_BARE, (, .fixup = infer__fix_gemma4v, .ignore = ".input_m .output_m"), IN_CLIP,
+                HEAD_GEMMA4V, .merge = 3, INFER__FACTOR, .places = INFER__PLACES_SUMS, .theta = 100,
+                .turn = INFER__TURN_XY | INFER__TURN_BLOCKS,
+                .flags = INFER__STACK_SIGNED | INFER__STACK_RANGES, .biases = INFER__NEEDS_GATE | INFER__NEEDS_NORMS),
+    INFER__SEES("glm4v", RMS, HALVES, INFER__EPS, (), IN_GLM4V, HEAD_GLM4V, .merge = 2, INFER__SPATIAL, .places = INFER__PLACES_CUBIC, INFER__YX, INFER__GATE),
+    INFER__SEES("idefics3", LN, NONE, 0, (), IN_VIT, HEAD_IDEFICS3, .merge = 1, INFER__FACTOR, INFER__LEARNED, INFER__ALL), /* arXiv 2408.12637 */
+    INFER__SEES("internvl", LN, NONE, 0, (, .fixup = infer__fix_internvl), IN_VIT, HEAD_INTERNVL, .merge = 1, INFER__FACTOR, INFER__LEARNED,
+                .cls = INFER__CLASS_LAST, .biases = INFER__BIASES | INFER__NEEDS_TIMES),
+    INFER__SEES("janus_pro", LN, NONE, 0, (), IN_VIT, HEAD_JANUS, .merge = 1, INFER__LEARNED, INFER__ALL), /* arXiv 2501.17811 */
+    INFER__SEES("kimik25", LN, PAIRS, 0, (), IN_VIT, HEAD_KIMIK25, .merge = 1, INFER__FACTOR, .places = INFER__PLACES_CUBIC, INFER__XY, INFER__ALL),
+    INFER__SEES("kimivl", LN, PAIRS, 0, (), IN_VIT, HEAD_KIMIVL, .merge = 1, INFER__FACTOR, .places = INFER__PLACES_RESIZED, INFER__XY, INFER__ALL),
+    INFER__SEES("lfm2", LN, NONE, 0, (), IN_VIT, HEAD_LFM2, .merge = 1, INFER__FACTOR, .places = INFER__PLACES_RESIZED, INFER__ALL),
+    INFER__SEES("lightonocr", RMS, PAIRS, INFER__EPS, (), IN_PIXTRAL, HEAD_PIXTRAL, .merge = 1, INFER__SPATIAL, .turn = INFER__TURN_YX | INFER__TURN_BETWEEN,
+                INFER__GATE),
+    INFER__SEES("llama4", LN, PAIRS, 0, (), IN_LLAMA4, HEAD_LLAMA4, .merge = 1, INFER__FACTOR, INFER__LEARNED, .cls = INFER__CLASS_LAST, INFER__XY,
+                .flags = INFER__STACK_COLUMNS, INFER__ALL),
+    INFER__SEES("minimax_m3", LN, HALVES, 0, (), IN_FRAMES, HEAD_MINIMAX_M3, .merge = 2, INFER__SPATIAL, .flags = INFER__STACK_ACT,
+                .turn = INFER__TURN_YX | INFER__TURN_BLOCKS | INFER__TURN_THIRDS, INFER__ALL),
+    INFER__SEES("mlp", LN, NONE, 0, (), IN_CLIP, HEAD_MLP, .merge = 1, INFER__LEARNED, .cls = INFER__CLASS_FIRST, .flags = INFER__STACK_SKIPS, INFER__ALL,
+                .beside = INFER__BESIDE_MLP),
+    INFER__SEES("paddleocr", LN, HALVES, 0, (), IN_VIT, HEAD_PADDLEOCR, .merge = 2, .places = INFER__PLACES_RESIZED, INFER__YX, INFER__ALL),
+    INFER__SEES("phi4", LN, NONE, 0, (), IN_VIT, HEAD_PHI4, .merge = 1, .places = INFER__PLACES_RESIZED, INFER__ALL),
+    INFER__SEES("pixtral", RMS, PAIRS, INFER__EPS, (), IN_PIXTRAL, HEAD_PIXTRAL, .merge = 1, INFER__SPATIAL, .turn = INFER__TURN_YX | INFER__TURN_BETWEEN,
+                INFER__GATE), /* arXiv 2410.07073 */
+    INFER__SEES("qwen2.5vl_merger", RMS, HALVES, INFER__EPS, (), IN_FRAMES, HEAD_QWEN25VL, .merge = 2, INFER__SPATIAL, INFER__YX, .flags = INFER__STACK_WINDOWS,
+                .biases = INFER__BIAS_ATTENTION | INFER__BIAS_KEYS | INFER__BIAS_FFN | INFER__NEEDS_GATE | INFER__NEEDS_GATE_BIAS),
+    INFER__SEES("qwen2vl_merger", LN, HALVES, 0, (), IN_FRAMES, HEAD_QWEN2VL, .merge = 2, INFER__SPATIAL, INFER__YX, INFER__ALL), /* arXiv 2409.12191 */
+    INFER__SEES("qwen3vl_merger", LN, HALVES, 0, (), IN_QWEN3VL, HEAD_QWEN3VL, .merge = 2, INFER__SPATIAL, .places = INFER__PLACES_CORNERS, INFER__YX,
+                INFER__ALL, .beside = INFER__BESIDE_QWEN3VL),
+    INFER__SEES("resampler", LN, NONE, 0, (, .ignore = "=resampler.pos_embed_k"), IN_VIT, HEAD_RESAMPLER, .merge = 1, .places = INFER__PLACES_BUCKETS,
+                .flags = INFER__STACK_RESAMPLES, INFER__ALL), /* MiniCPM-V: arXiv 2408.01800 */
+    INFER__SOUND_STACKS
 };
 
 #undef INFER__PIXELS
@@ -499,16 +424,30 @@ static const infer__stack_row INFER__STACKS[] = {{{INFER__ENCODES_BY(infer__part
 #undef INFER__LN
 #undef INFER__OWN
 #undef INFER__PRE
+#undef INFER__PRE_MAY
+#undef INFER__STREAM_MAY
 #undef INFER__STREAM
+#undef INFER__STREAM_RMS
 #undef INFER__MLP
 #undef INFER__STEPS_OF
 #undef INFER__ENCODES_BY
-#undef INFER__ENCODES
-#undef INFER__VIT
-#undef INFER__VIT_ERF
 #undef INFER__SEES
+#undef INFER__ALSO
+#undef INFER__LEARNED
+#undef INFER__ALL
+#undef INFER__GATE
+#undef INFER__YX
+#undef INFER__XY
+#undef INFER__EPS
 #undef INFER__FACTOR
 #undef INFER__SPATIAL
+#undef INFER__CONV_ROWS
+#undef INFER__HEARD_AT
+#undef INFER__HEARD
+#undef INFER__STACKED
+#undef INFER__HEARS
+#undef INFER__STACKS_BY
+#undef INFER__SOUND_STACKS
 
 /* ---- a file's row ------------------------------------------------------------------------------------------------ */
 
@@ -545,13 +484,14 @@ static int infer__stack_slots(infer_model *m, const infer__step *s, int matrix, 
             if (ok && (b || mb))
                 ok = infer__stack_name(m, vector, s->other, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);
             vector++; /* fall through */
-        case INFER__STEP_MATRIX:
+        case INFER__STEP_CONV: case INFER__STEP_MATRIX:
             if (ok) ok = infer__stack_name(m, matrix, s->name, ".weight", INFER__D_ANY, INFER__D_KERNEL, need);
             if (ok && (b || mb))
                 ok = infer__stack_name(m, vector, s->name, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);
             matrix++;
             vector++;
             break;
+        case INFER__STEP_CHUNKS: ok = infer__chunks_slots(m, s, &matrix, &vector); break;
         case INFER__STEP_FRAME:
             ok = infer__stack_name(m, matrix++, s->name, "", INFER__D_ANY, INFER__D_KERNEL, need);
             break;
@@ -649,24 +589,39 @@ static int infer__stack_other(const infer_model *m, const char *name) {
                                                 : vision && infer__stack_in(&m->gguf, INFER__STACK_VISION);
 }
 
-/* Biases that every file of the type has. */
+/* What every file of the type has, though others have not. */
 static infer_result infer__stack_needs(const infer_model *m, infer_error *err) {
-    static const struct { int16_t bias, of; uint8_t group; } slots[] = {
+    static const struct { int16_t slot, of; uint8_t group; } slots[] = {
         { INFER__W_ATTN_NORM_B, INFER__W_ATTN_NORM, INFER__BIAS_NORMS },
         { INFER__W_FFN_NORM_B, INFER__W_FFN_NORM, INFER__BIAS_NORMS },
         { INFER__W_ATTN_QKV_B, INFER__W_ATTN_QKV, INFER__BIAS_ATTENTION },
         { INFER__W_ATTN_Q_B, INFER__W_ATTN_Q, INFER__BIAS_ATTENTION },
-        { INFER__W_ATTN_K_B, INFER__W_ATTN_K, INFER__BIAS_ATTENTION },
+        { INFER__W_ATTN_K_B, INFER__W_ATTN_K, INFER__BIAS_KEYS },
         { INFER__W_ATTN_V_B, INFER__W_ATTN_V, INFER__BIAS_ATTENTION },
         { INFER__W_ATTN_OUT_B, INFER__W_ATTN_OUT, INFER__BIAS_ATTENTION },
-        { INFER__W_FFN_UP_B, INFER__W_FFN_UP, INFER__BIAS_FFN }, { INFER__W_FFN_DOWN_B, INFER__W_FFN_DOWN, INFER__BIAS_FFN } };
+        { INFER__W_FFN_UP_B, INFER__W_FFN_UP, INFER__BIAS_FFN },
+        { INFER__W_FFN_DOWN_B, INFER__W_FFN_DOWN, INFER__BIAS_FFN },
+        { INFER__W_FFN_GATE, INFER__W_FFN_UP, INFER__NEEDS_GATE },
+        { INFER__W_FFN_GATE_B, INFER__W_FFN_GATE, INFER__NEEDS_GATE_BIAS },
+        { INFER__W_ATTN_Q_NORM, INFER__W_ATTN_Q, INFER__NEEDS_NORMS },
+        { INFER__W_ATTN_K_NORM, INFER__W_ATTN_K, INFER__NEEDS_NORMS },
+        { INFER__W_ATTN_POST_NORM, INFER__W_ATTN_OUT, INFER__NEEDS_NORMS },
+        { INFER__W_FFN_POST_NORM, INFER__W_FFN_DOWN, INFER__NEEDS_NORMS },
+        { INFER__W_ATTN_TIMES, INFER__W_ATTN_OUT, INFER__NEEDS_TIMES },
+        { INFER__W_FFN_TIMES, INFER__W_FFN_DOWN, INFER__NEEDS_TIMES } };
+    uint8_t needs = m->stack.row->biases;
     int32_t i;
     size_t k;
+    if (needs & INFER__BIAS_NORMS && m->hp.norm == INFER__NORM_RMS)
+        needs &= (uint8_t)~INFER__BIASES; /* InternVL's 6B */
     for (i = 0; i < m->hp.n_layer; i++)
         for (k = 0; k < INFER__COUNT(slots); k++) {
             const infer__layer *l = &m->layers[i];
-            if (slots[k].group & m->stack.row->biases && l->w[slots[k].of].type && !l->w[slots[k].bias].type)
-                return infer__missing(l, infer__layer_slot(m, l, slots[k].bias), err);
+            if (slots[k].group & needs && l->w[slots[k].of].type && !l->w[slots[k].slot].type)
+                return infer__missing(l,
+                                      slots[k].slot < INFER__W_ATTN_QKV ? &INFER__LAYER_SLOT_TABLE[slots[k].slot]
+                                                                        : infer__layer_slot(m, l, slots[k].slot),
+                                      err);
         }
     return INFER_OK;
 }

@@ -30,6 +30,22 @@ static void infer__senses_close(infer_model *m) {
     m->senses = NULL;
 }
 
+/* A stack runs where the text model may run, and on the CPU where devices have no kernels for it. */
+static infer_result infer__senses_stack(const infer_model *m, const infer__gguf_origin *origin, int32_t kind,
+                                        infer_model **out, infer_error *err) {
+    infer_model_params p = m->params;
+    infer_result r = infer__stack_open(out, origin, kind, &p, err);
+    infer_error first = *err;
+    if (r != INFER_ERR_UNSUPPORTED || !INFER__HAS_GPU || p.backend == INFER_CPU) return r;
+    memset(p.devices, 0, sizeof p.devices);
+    p.backend = INFER_CPU;
+    p.device = p.gpu_layers = 0;
+    r = infer__stack_open(out, origin, kind, &p, err);
+    if (r == INFER_OK) infer__log(&m->report, 2, "the projector runs on the CPU: %s", first.message);
+    else *err = first;
+    return r;
+}
+
 static infer_result infer__senses_open(infer_model *m, const infer__gguf_origin *origin, infer_error *err) {
     struct infer__senses *x;
     const int32_t width = m->hp.n_embd * (1 + m->hp.n_deepstack);
@@ -47,7 +63,7 @@ static infer_result infer__senses_open(infer_model *m, const infer__gguf_origin 
     x->most = m->params.media_kept < 0 ? 0 : m->params.media_kept ? m->params.media_kept : INFER__KEPT_MEDIA / 2;
     m->senses = x;
     for (i = 0; i < INFER__SENSES && !r; i++) {
-        r = infer__stack_open(&x->stacks[i], origin, INFER__STACK_VISION + i, &m->params, &x->why[i]);
+        r = infer__senses_stack(m, origin, INFER__STACK_VISION + i, &x->stacks[i], &x->why[i]);
         if (x->stacks[i]) found++;
         if (x->stacks[i] && infer__stack_width(x->stacks[i]) != width)
             r = infer__error(&x->why[i], INFER_ERR_ARGUMENT,
@@ -270,7 +286,8 @@ static infer_result infer__media_encode(infer_media **out, infer_model *m, const
     e.sound = sound;
     e.p = params ? params : &none;
     if (infer__reserved_check(e.p->reserved, "encode_params", err)) return INFER_ERR_ARGUMENT;
-    if (!m->senses) return infer__error(err, INFER_ERR_UNSUPPORTED, "the model has no projector, which %s need", WHAT[stack]);
+    if (!m->senses)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "the model has no projector, which %s need", WHAT[stack]);
     if (!m->senses->stacks[stack])
         return infer__error(err, INFER_ERR_UNSUPPORTED, m->senses->why[stack].message[0] ? "%s: %s"
                                                         : "the projector has no encoder of %s%s",
@@ -289,7 +306,9 @@ static infer_result infer__media_encode(infer_media **out, infer_model *m, const
     r = infer__media_settings_read(&m->senses->stacks[stack]->gguf, &options, &file, err);
     if (r) return r;
     e.settings = sound ? &file.sound : &file.image;
-    if (!e.settings->row) return infer__error(err, INFER_ERR_UNSUPPORTED, "the projector has no encoder of %s", WHAT[stack]);
+    if (e.settings->why.code) return infer__error(err, e.settings->why.code, "%s", e.settings->why.message);
+    if (!e.settings->row)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "the projector has no encoder of %s", WHAT[stack]);
     return infer__encode_kept(&e, out, err);
 }
 

@@ -33,6 +33,10 @@ enum {
     INFER__STEP_BREAKS,  /* between rows of the grid comes a row of its own */
     INFER__STEP_WRAP,    /* before all rows comes one, and after them */
     INFER__STEP_RESAMPLE, /* t = attention of learned queries to t: resample.c */
+    INFER__STEP_FRAMES,  /* t = the frames of a sound, between two of zeros; a row of the pass is two of them */
+    INFER__STEP_CONV,    /* t = a convolution of three rows, of every of-th; it is between rows of zeros, too */
+    INFER__STEP_CHUNKS,  /* t = three convolutions of chunks of a spectrogram, of is the activation of each: sound.c */
+    INFER__STEP_GLU,     /* t = its first half * act(the second half) */
     INFER__STEPS
 };
 enum { /* infer__step.flags */
@@ -41,7 +45,8 @@ enum { /* infer__step.flags */
     INFER__STEP_MAY = 4,        /* nothing happens where the file has not the tensor */
     INFER__STEP_TRANSPOSED = 8, /* W is stored with rows and columns exchanged */
     INFER__STEP_BARE = 16,      /* a norm without weights */
-    INFER__STEP_UNFOLDED = 32   /* of merged rows W reads value by value those of all patches */
+    INFER__STEP_UNFOLDED = 32,  /* of merged rows W reads value by value those of all patches */
+    INFER__STEP_FILLED = 64     /* the last merged row may have zeros */
 };
 /* of: INFER__NORM_*, or INFER__ACT_*; INFER__STEP_OWN: the layers'. eps 0: the layers'. */
 enum { INFER__STEP_OWN = 255 };
@@ -59,7 +64,9 @@ enum {
     INFER__PLACES_CORNERS, /* bilinear, corners on corners */
     INFER__PLACES_CUBIC,   /* bicubic, a = -0.75 */
     INFER__PLACES_SUMS,    /* two tables, of columns and rows */
-    INFER__PLACES_BUCKETS  /* the table is a square: the nearest of its places */
+    INFER__PLACES_BUCKETS, /* the table is a square: the nearest of its places */
+    INFER__PLACES_FRAMES,  /* the table's first rows */
+    INFER__PLACES_CHUNKS   /* and again for each chunk */
 };
 
 /* infer__stack_row.turn: how heads are rotated: the first half of the pairs by one coordinate, the second by the
@@ -72,7 +79,11 @@ enum {
     INFER__TURN_THIRDS = 16  /* of a head's thirds the last two, of even width, are rotated */
 };
 enum { INFER__CLASS_NONE, INFER__CLASS_FIRST, INFER__CLASS_LAST }; /* where positions have the class token */
-enum { INFER__BIAS_NORMS = 1, INFER__BIAS_ATTENTION = 2, INFER__BIAS_FFN = 4, INFER__BIASES = 7 };
+enum { /* infer__stack_row.biases */
+    INFER__BIAS_NORMS = 1, INFER__BIAS_ATTENTION = 2, INFER__BIAS_FFN = 4, INFER__BIAS_KEYS = 8, INFER__BIASES = 15,
+    INFER__NEEDS_GATE = 16, INFER__NEEDS_GATE_BIAS = 32, INFER__NEEDS_NORMS = 64, /* of heads and results */
+    INFER__NEEDS_TIMES = 128
+};
 /* infer__stack_row.flags */
 enum {
     INFER__STACK_SKIPS = 1,    /* the last layer is not run; or feature_layer names those whose results are read */
@@ -82,7 +93,8 @@ enum {
     INFER__STACK_WIDE = 16,    /* patches are as large as what is merged: there is nothing to merge */
     INFER__STACK_ACT = 32,     /* the activation of FFNs is the row's, whatever keys say */
     INFER__STACK_RANGES = 64,  /* linear layers may have ranges: infer__weight.range */
-    INFER__STACK_RESAMPLES = 128
+    INFER__STACK_RESAMPLES = 128,
+    INFER__STACK_AFTER = 256   /* norms of layers come after attention and FFN */
 };
 
 /* A row: what a type of projector does that its file does not say. */
@@ -93,9 +105,9 @@ typedef struct infer__stack_row {
     const char *merge_key; /* which does; NULL = none */
     uint8_t places;   /* INFER__PLACES_* */
     uint8_t cls;      /* INFER__CLASS_* */
-    uint8_t biases;   /* INFER__BIAS_*: which must be there */
+    uint8_t biases;   /* INFER__BIAS_*, INFER__NEEDS_*: what layers must have */
     uint8_t turn;     /* INFER__TURN_*; 0 = heads are not rotated */
-    uint8_t flags;    /* INFER__STACK_* */
+    uint16_t flags;   /* INFER__STACK_* */
     float theta;      /* base of the rotation; 0 = 10000 */
     const infer__step *input, *beside, *head; /* beside: after layers that have its tensors; NULL = none */
 } infer__stack_row;
@@ -104,6 +116,7 @@ typedef struct infer__stack_row {
 typedef struct infer__stack {
     const infer__stack_row *row;
     int32_t kind, image, patch, merge; /* image: the file's size of pictures */
+    int32_t bins, merged, pooled;      /* of a spectrogram; rows that a step MERGE, POOL makes one of */
     int32_t window, every;             /* sides of windows in merged patches; every n-th layer has none; 0 = none has */
     int32_t list;                      /* numbers of a row that list a window: 0 = there are none */
     int32_t features[8], n_features;   /* layers whose input is read, the last one: whose result */
@@ -116,10 +129,11 @@ typedef struct infer__stack {
     infer__tensor_slot slots[INFER__W_STACK_END - INFER__W_STACK_IN_M0]; /* of layers; name NULL: not used */
 } infer__stack;
 
-/* The picture of a running pass. Arrays on the host: patches of frames, rows of PLACES; out: the result. */
+/* The picture or sound of a running pass. Arrays on the host: patches of frames, rows of PLACES; out: the result.
+ * Of sounds nx are frames, ny bins, pixels[0] what the first convolution reads, pixels[1] zeros. */
 typedef struct infer__picture {
     int32_t nx, ny, patches, rows, tokens; /* patches; rows of the pass, with class tokens */
-    infer__buf pixels[2], places, lists, grid; /* grid: places of rows for a resampler */
+    infer__buf pixels[2], places, lists, grid; /* grid: places of rows for a resampler; scratch of chunks */
     int32_t *axis[2]; /* rows: y and x of each */
     float *out;
 } infer__picture;
@@ -134,14 +148,16 @@ static infer_result infer__stack_open(infer_model **out, const infer__gguf_origi
 static int infer__stack_in(const infer__gguf *g, int32_t kind);
 /* Floats of one embedding. */
 static int32_t infer__stack_width(const infer_model *m);
-/* Embeddings of a picture of this size, which is a preprocessed one; 0 when there can be none: *err says why. */
+/* Embeddings of a picture of this size, which is a preprocessed one; 0 when there can be none: *err says why. Of a
+ * sound, here and below, width: frames; height: bins. */
 static int32_t infer__stack_tokens(const infer_model *m, int32_t width, int32_t height, infer_error *err);
 /* A context for pictures up to this many patches; params: its threads, processors. */
 static infer_result infer__stack_context(infer_context **out, infer_model *m, const infer_context_params *params,
                                          int32_t width, int32_t height, infer_error *err);
 /* 1 when a context has room for a picture of this size. */
 static int infer__stack_fits(const infer_context *c, int32_t width, int32_t height);
-/* Encode a picture: values: [height][width][3], normalised; second: the next frame, or NULL. The context is not
+/* Encode a picture or sound: values: [height][width][3], normalised, or [bins][frames]; second: the next frame of a
+ * video, or NULL. The context is not
  * claimed. session: its progress and trace, NULL = none. */
 static infer_result infer__stack_encode(infer_context *c, const float *values, int32_t width, int32_t height,
                                         const float *second, const infer_session_params *session, float *out,
@@ -157,6 +173,47 @@ static void infer__stack_rename(char *name, size_t cap);
 static void infer__stack_turn(infer__keys *k, infer__layer *l);
 /* steps.c: factors become what is divided by. */
 static infer_result infer__weight_inverse(infer_model *m, infer__weight *w, infer_error *err);
+/* sound.c: keys; names of tensors of chunks; the shape of their convolutions; what a pass has of a sound */
+static void infer__sound_keys(infer__keys *k);
+static int infer__chunks_slots(infer_model *m, const infer__step *s, int *matrix, int *vector);
+static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int32_t bins, infer__picture *p,
+                                       infer_error *err);
+static infer_result infer__sound_fill(infer_model *m, infer__picture *p, const float *values, infer_error *err);
+static int infer__picture_buf(infer_model *m, infer__buf *b, int64_t rows, int64_t cols); /* picture.c */
+static int infer__stack_name(infer_model *m, int slot, const char *name, const char *end, int rows, int cols, int need);
+/* ---- steps.c, and sound.c, which has some of them --------------------------------------------------------------- */
+
+/* Width of t, and the patches that a row of it is made of, or its rows for a row of the pass. room: floats per patch of
+ * the largest t; cols: of the widest row. */
+typedef struct infer__flow { int64_t cols, share, times, room, widest; } infer__flow;
+
+/* Where the steps of a part are. */
+typedef struct infer__walk {
+    infer_context *c;
+    const infer__layer *l;
+    int64_t room;
+    int32_t rows, at; /* of the pass; the room of t */
+    infer__tensor t, x;
+} infer__walk;
+
+/* A matrix with its bias, for an input of *cols values, which become those of its result; turned: as it is stored. */
+static infer_result infer__flow_matrix(const infer__weight *w, const infer__weight *b, int turned, int64_t *cols,
+                                       infer_error *err);
+static infer_result infer__chunks_flow(const infer_model *m, const infer__weight *w, const infer__weight *v,
+                                       infer__flow *f, infer_error *err);
+/* A tensor in the room that is `ahead` of t's; it is t; one row of it from the host; rows of the host. */
+static infer__tensor infer__walk_room(const infer__walk *w, int32_t ahead, int32_t rows, int64_t cols);
+static void infer__walk_to(infer__walk *w, infer__tensor y, int32_t ahead);
+static void infer__walk_row(infer__walk *w, const infer__tensor *y, int32_t row, const float *from);
+static infer__tensor infer__walk_host(infer__walk *w, const infer__buf *from, int32_t ahead, int32_t rows,
+                                      int32_t cols);
+enum { INFER__CHUNK_PIECE = 256 }; /* least rows for which scratch of products of chunks is made */
+static void infer__step_frames(infer__walk *w);
+static void infer__step_conv(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b);
+static void infer__step_chunks(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b);
+static void infer__step_glu(infer__walk *w, const infer__step *s);
+static void infer__step_fill(infer__walk *w, int32_t rows);
+
 /* rows.c: the ranges of a layer's matrices: infer__weight.range */
 static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_error *err);
 static void infer__resample_keys(infer__keys *k, infer__hparams *hp);

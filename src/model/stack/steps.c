@@ -32,7 +32,8 @@ static void infer__steps_next(infer__steps *s) {
     static const struct { uint8_t kind, matrices, vectors; } takes[] = {
         { INFER__STEP_MATRIX, 1, 1 }, { INFER__STEP_FRAME, 1, 0 }, { INFER__STEP_PLACES, 1, 1 },
         { INFER__STEP_NORM, 0, 2 },   { INFER__STEP_GATED, 2, 2 }, { INFER__STEP_STD, 0, 2 },
-        { INFER__STEP_BREAKS, 0, 1 }, { INFER__STEP_WRAP, 0, 2 },  { INFER__STEP_RESAMPLE, 5, 6 } };
+        { INFER__STEP_BREAKS, 0, 1 }, { INFER__STEP_WRAP, 0, 2 },  { INFER__STEP_RESAMPLE, 5, 6 },
+        { INFER__STEP_CONV, 1, 1 },   { INFER__STEP_CHUNKS, 3, 3 } };
     size_t i;
     for (i = 0; i < INFER__COUNT(takes); i++)
         if (takes[i].kind == s->s->kind) {
@@ -43,10 +44,6 @@ static void infer__steps_next(infer__steps *s) {
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
-
-/* Width of t, and the patches that a row of it is made of. room: floats per patch of the largest t; cols: of the widest
- * row. */
-typedef struct infer__flow { int64_t cols, share, room, widest; } infer__flow;
 
 static infer_result infer__flow_fits(const infer__weight *w, int64_t cols, infer_error *err) {
     if (!w->type || (w->rows == 1 ? w->cols : 0) == cols) return INFER_OK;
@@ -90,14 +87,21 @@ static infer_result infer__resample_flow(const infer_model *m, const infer__weig
 /* Follow the shape of t through the steps. */
 static infer_result infer__steps_flow(const infer_model *m, const infer__layer *l, infer__steps s, infer__flow *f,
                                       infer_error *err) {
-    const int64_t all = (int64_t)m->stack.merge * m->stack.merge;
     infer_result r = INFER_OK;
     int64_t cols, more = 1;
     memset(f, 0, sizeof *f);
-    f->share = 1;
+    f->share = f->times = 1;
     for (; s.s->kind && !r; infer__steps_next(&s)) {
         const infer__weight *w = &l->w[s.matrix], *v = &l->w[s.vector];
         cols = f->cols;
+        if ((s.s->kind == INFER__STEP_MATRIX && !w->type) || (s.s->kind == INFER__STEP_NORM && !v->type)) {
+            const infer__weight *bias = s.s->kind == INFER__STEP_NORM ? v + 1 : v;
+            if (bias->type)
+                r = infer__error(err, INFER_ERR_FORMAT, "tensor %s: what it belongs to is missing", bias->name);
+        }
+        if (s.s->kind == INFER__STEP_STD && !v->type != !v[1].type)
+            r = infer__error(err, INFER_ERR_FORMAT, "tensors %s and %s: one of them is missing", s.s->name, s.s->other);
+        if (r) break;
         switch (s.s->kind) {
         case INFER__STEP_PATCHES: f->cols = 3 * (int64_t)m->stack.patch * m->stack.patch; break;
         case INFER__STEP_MATRIX:
@@ -119,8 +123,27 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
             if (!r) r = infer__flow_fits(v + 1, cols, err);
             break;
         case INFER__STEP_STREAM: f->cols = m->hp.n_embd; break;
-        case INFER__STEP_MERGE: f->cols *= all; /* fall through */
-        case INFER__STEP_POOL: f->share *= all; break;
+        case INFER__STEP_MERGE:
+            f->cols *= m->stack.merged;
+            f->share *= m->stack.merged;
+            if (s.s->flags & INFER__STEP_FILLED) more = 3;
+            break;
+        case INFER__STEP_POOL: f->share *= m->stack.pooled; break;
+        case INFER__STEP_FRAMES:
+            f->cols = m->stack.bins;
+            f->times = more = 2;
+            break;
+        case INFER__STEP_CONV:
+            f->cols *= 3;
+            f->widest = INFER__MAX(f->widest, f->cols);
+            r = infer__flow_matrix(w, v, 0, &f->cols, err);
+            f->times /= s.s->of;
+            break;
+        case INFER__STEP_CHUNKS: r = infer__chunks_flow(m, w, v, f, err); break;
+        case INFER__STEP_GLU:
+            f->cols /= 2;
+            if (cols % 2) r = infer__error(err, INFER_ERR_FORMAT, "%d values are no two halves", (int)cols);
+            break;
         case INFER__STEP_RESAMPLE: r = infer__resample_flow(m, w, v, cols, err); break;
         case INFER__STEP_KEPT: f->cols *= INFER__MAX(m->stack.n_features, 1); break;
         case INFER__STEP_JOIN: f->cols *= 1 + m->stack.n_beside; break;
@@ -132,7 +155,7 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
         default: break;
         }
         f->widest = INFER__MAX(f->widest, f->cols);
-        f->room = INFER__MAX(f->room, (more * f->cols + f->share - 1) / f->share);
+        f->room = INFER__MAX(f->room, ((f->times + more - 1) * f->cols + f->share - 1) / f->share);
         if (!r && f->cols > INFER__MAX_DIM)
             r = infer__error(err, INFER_ERR_FORMAT, "rows of %lld values", (long long)f->cols);
     }
@@ -213,7 +236,7 @@ static infer_result infer__steps_table(infer_model *m, const infer__weight *w, i
     if (!t) return INFER_OK;
     s->wide = w->rows;
     s->high = 1;
-    if (s->row->places == INFER__PLACES_LEARNED) return INFER_OK;
+    if (s->row->places == INFER__PLACES_LEARNED || s->row->places >= INFER__PLACES_FRAMES) return INFER_OK;
     if (t->n_dims == 3) {
         s->wide = (int32_t)t->dims[1];
         s->high = (int32_t)t->dims[2];
@@ -234,7 +257,12 @@ static infer_result infer__steps_split(infer_model *m, infer__layer *l, infer__s
         switch (s.s->kind) {
         case INFER__STEP_MATRIX:
             if (w->type && w->tensor && (turned || s.s->flags & INFER__STEP_UNFOLDED))
-                r = infer__weight_turn(m, w, turned, m->stack.merge * m->stack.merge, err);
+                r = infer__weight_turn(m, w, turned, m->stack.merged, err);
+            break;
+        case INFER__STEP_CONV: r = infer__weight_turn(m, w, 0, 3, err); break;
+        case INFER__STEP_CHUNKS:
+            r = infer__weight_turn(m, w + 1, 0, 9, err);
+            if (!r) r = infer__weight_turn(m, w + 2, 0, 9, err);
             break;
         case INFER__STEP_RESAMPLE: r = infer__weight_keep(m, w, &m->stack.query, err); break;
         case INFER__STEP_PLACES:
@@ -266,18 +294,10 @@ static void infer__steps_needs(const infer_model *m, const infer__layer *l, infe
     infer__flow f;
     infer__steps_flow(m, l, s, &f, &e);
     infer__need_cols(n, (int32_t)f.widest);
+    if (s.s->kind == INFER__STEP_CHUNKS) n->rows = INFER__MAX(n->rows, INFER__CHUNK_PIECE);
     if (m->stack.queries && s.s == m->stack.row->head)
         infer__need_attention(n, m->hp.n_out / INFER__RESAMPLE_HEAD, INFER__RESAMPLE_HEAD, INFER__RESAMPLE_HEAD);
 }
-/* Where the steps of a part are. */
-typedef struct infer__walk {
-    infer_context *c;
-    const infer__layer *l;
-    int64_t room;
-    int32_t rows, at; /* of the pass; the room of t */
-    infer__tensor t, x;
-} infer__walk;
-
 /* A tensor in the next room. */
 static infer__tensor infer__walk_room(const infer__walk *w, int32_t ahead, int32_t rows, int64_t cols) {
     const int32_t room = (w->at + ahead) % INFER__STEP_ROOMS;
@@ -318,7 +338,7 @@ static void infer__step_norm(infer__walk *w, const infer__step *s, const infer__
 
 /* The mean of columns side by side. */
 static void infer__step_pool(infer__walk *w) {
-    const int32_t n = w->c->model->stack.merge * w->c->model->stack.merge, cols = w->t.cols;
+    const int32_t n = w->c->model->stack.pooled, cols = w->t.cols;
     infer__tensor all = w->t, y = infer__walk_room(w, 1, w->t.rows / n, cols), part;
     int32_t i;
     all.rows /= n;
@@ -511,8 +531,7 @@ static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__
     infer_context *c = w->c;
     const infer__picture *p = c->picture;
     const infer__weight *m = &w->l->w[s->matrix], *v = &w->l->w[s->vector];
-    const int32_t n = c->model->stack.merge * c->model->stack.merge,
-                  pixels = 3 * c->model->stack.patch * c->model->stack.patch;
+    const int32_t n = c->model->stack.merged, pixels = 3 * c->model->stack.patch * c->model->stack.patch;
     infer__tensor y, z;
     switch (s->s->kind) {
     case INFER__STEP_PATCHES: infer__walk_to(w, infer__walk_host(w, &p->pixels[0], 1, p->patches, pixels), 1); break;
@@ -534,6 +553,7 @@ static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__
     case INFER__STEP_STREAM: w->t = w->x; break;
     case INFER__STEP_DROP: w->t.rows = p->patches; break;
     case INFER__STEP_MERGE:
+        if (s->s->flags & INFER__STEP_FILLED) infer__step_fill(w, p->tokens * n);
         w->t.rows /= n;
         w->t.cols = w->t.stride = n * w->t.cols;
         break;
@@ -550,6 +570,10 @@ static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__
     case INFER__STEP_BREAKS: infer__step_breaks(w, 1); break;
     case INFER__STEP_WRAP: infer__step_breaks(w, 0); break;
     case INFER__STEP_RESAMPLE: infer__step_resample(w, m, v, part); break;
+    case INFER__STEP_FRAMES: infer__step_frames(w); break;
+    case INFER__STEP_CONV: infer__step_conv(w, s->s, m, v); break;
+    case INFER__STEP_CHUNKS: infer__step_chunks(w, s->s, m, v); break;
+    case INFER__STEP_GLU: infer__step_glu(w, s->s); break;
     default: break;
     }
 }
@@ -557,7 +581,8 @@ static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__
 static const char *infer__step_text(const infer__step *s) {
     static const char *const names[INFER__STEPS] = {
         "",      "patches", "matrix", "frame", "positions", "norm",  "act", "gated",  "stream", "drop",
-        "merge", "pool",    "keep",   "kept",  "join",      "scale", "std", "breaks", "wrap",   "resample"};
+        "merge", "pool",    "keep",   "kept",  "join",      "scale", "std", "breaks", "wrap",   "resample",
+        "frames", "convolution", "chunks", "halves"};
     return names[s->kind];
 }
 

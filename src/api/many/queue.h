@@ -1,7 +1,7 @@
 /* queue.h: what the parts of queues share. Included by queue.c and queue_api.c. */
 #ifndef INFER__QUEUE_H
 #define INFER__QUEUE_H
-#include "../model/model.h"
+#include "../../model/model.h"
 
 enum { INFER__QUEUE_SLOTS = 16, INFER__QUEUE_WAITING = 1024, INFER__QUEUE_KEPT = 16, INFER__QUEUE_ROWS = 128 };
 
