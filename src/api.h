@@ -314,7 +314,8 @@ The reply is parsed in the format that the template teaches: reasoning, content 
 streams, and a partial mark is never shown. A call is reported when it is complete; its arguments are always a JSON
 object. Text that only began like a call is content, so nothing is lost. To answer a call, append the reply as a
 message of the role "assistant" with its calls, then the result as one of the role "tool", with tool_call_id and name of
-the call; examples/tools.c shows it. infer_chat_format,
+the call; examples/tools.c shows it. To make a reply consist of calls, give its sampler the grammar that
+infer_chat_grammar makes of the conversation: every format of calls, with the tools' JSON Schemas. infer_chat_format,
 infer_chat_render and infer_chat_parser_* are the parts it is built from, for callers that run generation themselves.
 
 When a conversation does not fit, infer_chat returns INFER_CONTEXT_FULL, unless infer_chat_params.on_full says what to

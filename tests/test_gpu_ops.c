@@ -628,7 +628,7 @@ static void gpu_act_nan_case(gpu_pair *p, int kind) {
 static void gpu_plain_case(gpu_pair *p, int32_t rows, int32_t cols, int which) {
     gpu_tensor x, y;
     infer__add_args add;
-    infer__map_args map;
+    infer__map_args map = { .range = NULL };
     gpu_make(p, &x, rows, cols, 1, 2);
     gpu_make(p, &y, rows, cols, 3, 1);
     add.x = x.cpu;

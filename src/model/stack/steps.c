@@ -414,7 +414,7 @@ static void infer__step_breaks(infer__walk *w, int breaks) {
     infer__walk_to(w, y, 1);
 }
 
-/* On the host: see infer__steps_lacks_head. */
+/* On the host: see infer__stack_hosted. */
 static void infer__step_std(infer__walk *w) {
     const infer__stack *s = &w->c->model->stack;
     int32_t i, j;
@@ -615,6 +615,11 @@ static void infer__steps_describe(infer__text_out *o, const infer_model *m, cons
             infer__text_add(o, "  # %d x %d %s", (int)w->rows, (int)w->cols, w->type->name);
         infer__text_add(o, "\n");
     }
+}
+
+static const char *infer__steps_lacks(const infer__ops *ops, const infer__layer *l) {
+    (void)ops;
+    return l->on_host ? "steps of a projector that are no ops" : NULL;
 }
 
 /* ---- the kinds --------------------------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ typedef struct talk {
     int terminal, styles; /* terminal: input is interactive */
     int kind;             /* INFER_CHAT_* that was shown last, 0 = nothing yet */
     infer_chat_parser *last; /* the last reply, whose calls wait for results */
+    const char *tool_choice; /* required, or the tool that is to be called; NULL = none */
 } talk;
 
 /* ---- showing -------------------------------------------------------------------------------- */
@@ -110,10 +111,29 @@ static void forget_dropped(talk *t, int32_t messages) {
             turns == 1 ? "turn was" : "turns were");
 }
 
+/* --tool-choice: the grammar of a reply to the user, which is calls; none for a reply to what calls returned. */
+static int force_calls(talk *t) {
+    infer_chat_grammar_params p;
+    infer_error err;
+    infer_grammar_destroy(t->common->sampling.grammar);
+    t->common->sampling.grammar = NULL;
+    if (t->last && infer_chat_parser_reply(t->last)->n_calls > 0) return 1;
+    memset(&p, 0, sizeof p);
+    if (strcmp(t->tool_choice, "required") != 0) {
+        p.tool = t->tool_choice;
+        p.most = 1;
+    }
+    if (infer_chat_grammar(&t->common->sampling.grammar, t->model, &t->chat, &p, &err) == INFER_OK) return 1;
+    return cli_fail("chat", "--tool-choice: %s", err.message) == CLI_DONE;
+}
+
 /* A grammar is followed from its start in every reply, so each gets a sampler of its own. */
 static int restart_grammar(talk *t) {
-    if (t->common->sampling.grammar == NULL || !t->replies++) return 1;
+    if (t->common->sampling.grammar == NULL && t->tool_choice == NULL) return 1;
+    if (!t->replies++ && t->tool_choice == NULL) return 1;
     infer_sampler_destroy(t->sampler);
+    t->sampler = NULL;
+    if (t->tool_choice && !force_calls(t)) return 0;
     t->sampler = cli_sampler("chat", t->model, &t->common->sampling, ++t->seed);
     return t->sampler != NULL;
 }
@@ -136,11 +156,14 @@ static int reply(talk *t) {
     infer_generate_info info;
     infer_chat_parser *parser = NULL;
     infer_result r;
-    if (!restart_grammar(t) || !gather(t)) return 0;
+    if (!gather(t)) return 0;
     if (t->chat.on_full == INFER_CHAT_FULL_DROP) t->chat.room = room_to_make(t);
     t->chat.messages_json = conversation_close(&t->all);
     t->kind = 0;
-    if (t->chat.messages_json == NULL) return 0;
+    if (t->chat.messages_json == NULL || !restart_grammar(t)) {
+        conversation_open(&t->all);
+        return 0;
+    }
     memset(&info, 0, sizeof info);
     cli_run_forget();
     cli_run_begin(t->session);
@@ -412,7 +435,7 @@ static int converse(talk *t) {
 /* ---- the command ---------------------------------------------------------------------------- */
 
 typedef struct request {
-    const char *system, *system_path, *tools_path, *template_path, *begun, *text, *text_path, *session;
+    const char *system, *system_path, *tools_path, *tool_choice, *template_path, *begun, *text, *text_path, *session;
     cli_list stop, stop_ids;
     infer_token *stop_tokens; /* those of stop_ids */
     int64_t limit, thinking, thinking_tokens, color, on_full;
@@ -466,6 +489,7 @@ static int with_model(infer_model *model, const request *q, cli_common *common, 
     t->chat.thinking = q->thinking == 0 ? 1 : q->thinking == 1 ? -1 : 0;
     t->chat.thinking_tokens = (int32_t)q->thinking_tokens;
     t->chat.begun = q->begun;
+    t->tool_choice = q->tool_choice;
     t->generate.lookup = q->lookup;
     t->generate.mtp = q->mtp;
     t->chat.fn = show;
@@ -541,6 +565,7 @@ int cmd_chat(int argc, char **argv) {
         {"-sys,--system|--system-prompt", OPT_STRING, &q.system, "TEXT", "the system message", 0, 0},
         {"-sysf,--system-file|--system-prompt-file", OPT_STRING, &q.system_path, "FILE", "the system message, from a file", 0, 0},
         {"--tools", OPT_STRING, &q.tools_path, "FILE|TEXT", "tools that the model may call: a JSON list", 0, 0},
+        {"--tool-choice", OPT_STRING, &q.tool_choice, "NAME", "make the reply to a turn a call of this tool; required: of any tools", 0, 0},
         {"--thinking|--think", OPT_CHOICE, &q.thinking, "on|off", "switch reasoning, if the template has a switch", 0, 0},
         {"--think-tokens", OPT_INT, &q.thinking_tokens, "N", "end reasoning after N tokens", 1, INT32_MAX / 2},
         {"--begin", OPT_TEXT, &q.begun, "TEXT", "start every reply with this text (@FILE: a file's)", 0, 0},
@@ -583,6 +608,9 @@ int cmd_chat(int argc, char **argv) {
     }
     if (args[1] || (q.text && q.text_path)) return cli_usage_error("chat", "give one of TEXT, -p TEXT and -f FILE");
     if (q.system && q.system_path) return cli_usage_error("chat", "give one of --system and --system-file");
+    if (q.tool_choice && q.tools_path == NULL) return cli_usage_error("chat", "--tool-choice needs --tools");
+    if (q.tool_choice && (common.sampling.grammar_text || common.sampling.schema_text || common.sampling.json_object || q.begun))
+        return cli_usage_error("chat", "--tool-choice excludes --grammar, --schema, --json-object and --begin");
     if (single && q.text == NULL && q.text_path == NULL) return cli_usage_error("chat", "-st needs -p TEXT or -f FILE");
     if (single) q.go_on = 0;
     ok = with_texts(&q, args[0], &common);

@@ -132,6 +132,7 @@ static void infer__probe_map(infer__prober *k) {
     infer__map_args a;
     infer__tensor x;
     int32_t g, with;
+    memset(&a, 0, sizeof a);
     for (with = 0; with < 4; with++) {
         if (!infer__probe_new(k)) return;
         x = infer__probe_tensor(k, 3, 300, 1, 2);
