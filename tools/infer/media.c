@@ -97,7 +97,6 @@ int cli_media_open_all(const char *command, infer_model *model, const cli_common
     const int n = common->media.n;
     memset(out, 0, sizeof *out);
     if (n == 0) return 1;
-    cli_catch_interrupts();
     out->items = cli_alloc(command, (size_t)n, sizeof *out->items);
     while (out->items && out->n < n && (out->items[out->n] = cli_media_open(command, model, common, common->media.items[out->n])) != NULL) out->n++;
     return out->n == n;
