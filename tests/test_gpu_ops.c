@@ -371,16 +371,18 @@ static void test_gpu_ops_begin(void) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* weight, bias: 0 none, 1 shared by the groups, 2 a set per group. */
-static void gpu_norm_case(gpu_pair *p, int kind, int32_t n, int32_t groups, int weight, int bias, int in_place) {
+/* weight, bias: 0 none, 1 shared by the groups, 2 a set per group. even: rows at multiples of 16 bytes, which are read
+ * and written by fours, with room beside them for all that a group of work-items could write. */
+static void gpu_norm_case(gpu_pair *p, int kind, int32_t n, int32_t groups, int weight, int bias, int in_place, int even) {
     gpu_tensor x, y;
     gpu_weight w, b;
     infer__norm_args a;
     int32_t rows = 3, i;
     memset(&w, 0, sizeof w);
     memset(&b, 0, sizeof b);
-    gpu_make(p, &x, rows, n * groups, n % 4, 2);
-    gpu_make(p, &y, rows, n * groups, 3, n % 3);
+    gpu_make(p, &x, rows, n * groups, even ? 4 : n % 4, even ? 4 : 2);
+    gpu_make(p, &y, rows + even, n * groups, even ? 512 : 3, even ? 8 : n % 3);
+    y.cpu.rows = y.gpu.rows = rows;
     for (i = 0; i < (int32_t)(x.on_cpu.bytes / 4); i++) ((float *)x.on_cpu.host)[i] *= 3;
     gpu_send(p, &x);
     memset(&a, 0, sizeof a);
@@ -403,6 +405,7 @@ static void gpu_norm_case(gpu_pair *p, int kind, int32_t n, int32_t groups, int 
 }
 
 static void test_gpu_ops_norm(void) {
+    static const int32_t even[] = {8, 64, 200, 256, 264, 432, 512, 520, 1000, 4088};
     gpu_pair p;
     int d, i;
     GPU_NEED();
@@ -410,8 +413,10 @@ static void test_gpu_ops_norm(void) {
         gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
         for (i = 0; i < (gpu_small() ? 30 : 60); i++) {
             int32_t n = gpu_sizes[i % 10], groups = n > 100 ? 1 + i % 3 : 1 + i % 5;
-            gpu_norm_case(&p, i / 2 % 2 ? INFER__NORM_LAYER : INFER__NORM_RMS, n, groups, i % 3, (i + 1) % 3, i % 2);
+            gpu_norm_case(&p, i / 2 % 2 ? INFER__NORM_LAYER : INFER__NORM_RMS, n, groups, i % 3, (i + 1) % 3, i % 2, 0);
         }
+        for (i = 0; i < 2 * (int)INFER__COUNT(even); i++)
+            gpu_norm_case(&p, i % 2 ? INFER__NORM_LAYER : INFER__NORM_RMS, even[i / 2], 1, 0, 0, 0, 1);
         gpu_pair_close(&p);
     }
 }
