@@ -104,17 +104,36 @@ typedef struct infer_chat_params {
  * MEMORY. */
 INFER_API infer_result infer_chat_render(const infer_model *model, const infer_chat_params *params,
                                          infer_rendering **out, infer_error *err);
+/* Which calls a reply must consist of. Zero or NULL in any field means the default. */
+typedef struct infer_chat_grammar_params {
+    const char *tool;     /* only this one of the conversation's tools; NULL = any */
+    int32_t most;         /* calls of one reply; 0 = 16. Some formats have no more than one */
+    int32_t no_reasoning; /* 1 = no reasoning comes first, unless the prompt has begun it */
+    infer_limits limits;  /* for compiling: seconds (2), cancel */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
+} infer_chat_grammar_params;
+/* A grammar of the replies to this conversation that are tool calls and nothing else, written as the template's format
+ * writes them, with arguments that satisfy the tools' JSON Schemas (an argument that a schema does not name is allowed
+ * where the schema says so itself, and where the format writes arguments as JSON). Give it to the sampler of infer_chat
+ * or of a request: what the parser then reads are calls. Reasoning may come first where the template has it, unless
+ * chat->thinking is -1, no_reasoning is 1 or the prompt has ended it. The marks of the format are single tokens where
+ * the vocabulary has them. chat->begun must be NULL. params may be NULL. Errors: those of infer_chat_render and
+ * infer_grammar_create;
+ * ARGUMENT (no tools, or none of this name), UNSUPPORTED (the template teaches no format of calls; a name or a schema
+ * that the format has no place for, with the tool's name). */
+INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *model, const infer_chat_params *chat,
+                                          const infer_chat_grammar_params *params, infer_error *err);
 /* The tokens of a conversation. Control tokens and marks (section 10) come only from the template's text, never from
  * messages; BOS is added where the vocabulary asks for it and the template has not written it. *count is the full
  * number; at most cap are written. */
 INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
                                          size_t cap, size_t *count, infer_error *err);
-/* Reply to a conversation: make the session hold it (what matches the present tokens is not evaluated again), generate,
- * and parse the reply. generate (may be NULL) has the limits, stop strings and so on of infer_generate; its `text` must
- * be NULL: params->fn receives the text instead. sampler NULL = greedy. *reply is the parser that has read the reply.
- * It is also set after a failure if part of the reply arrived: use infer_chat_parser_reply, then
- * infer_chat_parser_destroy. info->prompt_tokens is the length of the conversation. Results are those of
- * infer_generate; INFER_CONTEXT_FULL: the conversation does not fit. */
+/* Reply to a conversation: make the session hold it (what matches the present tokens is not evaluated again),
+ * generate, and parse the reply. generate (may be NULL) has the limits, stop strings and so on of infer_generate; its
+ * `text` must be NULL and its n_media 0: params->fn receives the text, and params has the media. sampler NULL =
+ * greedy. *reply is the parser that has read the reply. It is also set after a failure if part of the reply arrived:
+ * use infer_chat_parser_reply, then infer_chat_parser_destroy. info->prompt_tokens is the length of the conversation.
+ * Results are those of infer_generate; INFER_CONTEXT_FULL: the conversation does not fit. */
 INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
                                   const infer_generate_params *generate, infer_chat_parser **reply,
                                   infer_generate_info *info);

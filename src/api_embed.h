@@ -37,6 +37,7 @@ typedef struct infer_embed_params {
                             * "{instruction}" (the prefix) are replaced. NULL = as the file says
                             * (tokenizer.chat_template.rerank), else both with the vocabulary's separator between
                             * them */
+    int32_t *counts;       /* n: receives how many tokens each text has; of infer_rerank, each pair. NULL = not asked */
     uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_embed_params;
 

@@ -127,6 +127,9 @@ INFER__COLD_BEGIN
 #include "text/chat/chat_message.c"     /* messages and tools from structs */
 #include "text/chat/chat_prompt.c"      /* a conversation as a template expects it */
 #include "text/chat/chat_structure.c"   /* which tokens of it are marks */
+#if !defined(INFER_NO_GRAMMAR)
+#include "text/chat/chat_grammar.c"     /* the grammar of replies that call tools */
+#endif
 INFER__COLD_END
 #endif
 

@@ -88,8 +88,10 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_embed.c"
 #  include "test_embedding.c"
 #  include "test_stack.c"
+#  include "test_stack_sound.c"
 #  include "test_loading.c"
 #  include "test_queue.c"
+#  include "test_media_prompt.c"
 #  include "test_slices.c"
 #  include "test_infill.c"
 #  include "test_index.c"
@@ -138,6 +140,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #      include "test_gpu_metal.c"
 #    endif
 #    include "test_gpu_places.c"
+#    include "test_gpu_stack.c"
 #    include "test_gpu_upload.c"
 #    include "test_gpu_verdict.c"
 #  endif
@@ -189,6 +192,7 @@ int main(int argc, char **argv) {
     suite_nextn();
     suite_nextn_chain();
     suite_queue();
+    suite_media_prompt();
     suite_slices();
     suite_infill();
     suite_ssm();
@@ -200,6 +204,7 @@ int main(int argc, char **argv) {
     suite_embed();
     suite_embedding();
     suite_stack();
+    suite_stack_sound();
     suite_loading();
     suite_index();
     suite_compress();
@@ -246,6 +251,7 @@ int main(int argc, char **argv) {
     suite_gpu_metal();
 #    endif
     suite_gpu_places();
+    suite_gpu_stack();
     suite_gpu_upload();
     suite_gpu_verdict();
 #  endif

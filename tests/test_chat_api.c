@@ -294,7 +294,158 @@ static void test_chat_turn_memory(void) {
     CHECK(infer_model_close(m) == INFER_OK && check_live == 0);
 }
 
+#define CA_TOOLS(more) "[{\"type\":\"function\",\"function\":{\"name\":\"say\",\"parameters\":{\"type\":\"object\",\"properties\":{" \
+    "\"w\":{\"type\":\"string\",\"maxLength\":9},\"n\":{\"type\":[\"integer\",\"string\"]},\"l\":{\"type\":\"array\",\"items\":{\"enum\":[true,null,\"</p\"]}}},\"required\":[\"w\",\"n\"]" \
+    more "}}},{\"type\":\"function\",\"function\":{\"name\":\"time\"}}]"
+
+/* Texts that the grammar of calls accepts are calls to the parser, with arguments as they were meant; it refuses what it would read otherwise. */
+static void test_chat_grammar(void) {
+    static const struct { const char *marks, *text, *args; } cases[] = { /* args NULL: refused */
+        { "<tool_call>", "<tool_call>\n{\"name\": \"say\", \"arguments\": {\"w\": \"a</p\", \"n\": \"5\"}}\n</tool_call>", "{\"w\": \"a</p\", \"n\": \"5\"}" },
+        { "<tool_call>", "<tool_call>{\"name\": \"say\", \"arguments\": {\"w\": \"\", \"n\": 1, \"l\": [null]}}</tool_call>", "{\"w\": \"\", \"n\": 1, \"l\": [null]}" },
+        { "<tool_call>", "<tool_call>{\"name\": \"say\", \"arguments\": {\"w\": \"\", \"n\": 1, \"other\": 1}}</tool_call>", NULL },
+        { "<tool_call>", "<tool_call>{\"name\": \"say\", \"arguments\": {\"w\": \"\"}}</tool_call>", NULL },
+        { "<tool_call>", "<tool_call>{\"name\": \"nope\", \"arguments\": {}}</tool_call>", NULL },
+        { "<tool_call>", "<tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call>\n<tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call>", "{}" },
+        { "<tool_call>", "Yes. <tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call>", NULL },
+        { "<tool_call><think>", "<think>so \"</thin\" \n</think>\n\n<tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call>", "{}" },
+        { "<tool_call><think>", "<think>so</think>well</think><tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call>", NULL },
+        { "<function=f><parameter=p>", "<tool_call>\n<function=say>\n<parameter=w>\n</p \n\n</parameter>\n<parameter=n>\n5 x\n</parameter>\n</function>\n</tool_call>", "{\"w\": \"</p \\n\", \"n\": \"5 x\"}" },
+        { "<function=f><parameter=p>", "<tool_call>\n<function=say>\n<parameter=w>\nnull\n</parameter>\n<parameter=n>\n-7\n</parameter>\n<parameter=l>\n[true,\"\\u003c/p\"]\n</parameter>\n</function>\n</tool_call>",
+          "{\"w\": \"null\", \"n\": -7, \"l\": [true, \"</p\"]}" },
+        { "<function=f><parameter=p>", "<tool_call>\n<function=say>\n<parameter=w>\n</parameter>", NULL },
+        { "<function=f><parameter=p>", "<tool_call>\n<function=say>\n<parameter=w>\n\n</parameter>\n<parameter=n>\n1.5\n</parameter>", NULL }, /* it would be a number */
+        { "<function=f><parameter=p>", "<tool_call>\n<function=say>\n<parameter=w>\n0123456789\n</parameter>", NULL },
+        { "<|tool_call_start|>", "<|tool_call_start|>[say(w=\"it's\", n=5, l=[True, None]), time()]<|tool_call_end|>", "{\"w\": \"it's\", \"n\": 5, \"l\": [true, null]}" },
+        { "<|tool_call_start|>", "<|tool_call_start|>[say(w=\"\", n=\"5\", l=[true])]<|tool_call_end|>", NULL },
+        { "<|tool_call>call:", "<|tool_call>call:say{w:<|\"|>a\"<|\"|>,n:5,l:[null,<|\"|></p<|\"|>]}<tool_call|>", "{\"w\": \"a\\\"\", \"n\": 5, \"l\": [null, \"</p\"]}" },
+        { "<|tool_call>call:", "<|tool_call>call:say{w:<|\"|><|\"|><|\"|>", NULL },
+        { "]<]minimax[>[", "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"say\">\n]<]minimax[>[<w>]<]minimax]<]minimax[>[</w>\n", NULL }, /* ten characters */
+        { "\xef\xbd\x9c" "DSML" "\xef\xbd\x9c", "<\xef\xbd\x9c" "DSML\xef\xbd\x9ctool_calls>\n<\xef\xbd\x9c" "DSML\xef\xbd\x9cinvoke name=\"say\">\n<\xef\xbd\x9c" "DSML\xef\xbd\x9cparameter name=\"w\" string=\"true\">5"
+          "</\xef\xbd\x9c" "DSML\xef\xbd\x9cparameter>\n<\xef\xbd\x9c" "DSML\xef\xbd\x9cparameter name=\"n\" string=\"false\">5</\xef\xbd\x9c" "DSML\xef\xbd\x9cparameter>\n</\xef\xbd\x9c" "DSML\xef\xbd\x9cinvoke>"
+          "\n</\xef\xbd\x9c" "DSML\xef\xbd\x9ctool_calls>", "{\"w\": \"5\", \"n\": 5}" },
+        { "<|tool_calls_section_begin|>", "<|tool_calls_section_begin|><|tool_call_begin|>functions.time:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>functions.time:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>", "{}" },
+        { "<|tool_calls_section_begin|>", "<|tool_calls_section_begin|><|tool_call_begin|>functions.time:1", NULL },
+        { "<|channel|><|message|>", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.time <|constrain|>json<|message|>{}", "{}" },
+        { "<|channel|><|message|>", "<|channel|>final<|message|>", NULL },
+    };
+    infer_session *s;
+    infer_model *m = ca_model(&s);
+    infer_chat_params chat;
+    infer_chat_grammar_params p;
+    infer_chat_parser_params pp;
+    infer_chat_parser *parser;
+    infer_grammar *g;
+    infer_error err;
+    char template_text[200];
+    size_t i, n;
+    int32_t complete;
+    memset(&chat, 0, sizeof chat);
+    memset(&p, 0, sizeof p);
+    memset(&pp, 0, sizeof pp);
+    chat.messages_json = CA_ONCE;
+    chat.template_text = pp.template_text = template_text;
+    chat.tools_json = pp.tools_json = CA_TOOLS("");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(template_text, sizeof template_text, "{%% if 0 %%}%s{%% endif %%}%s", cases[i].marks, CA_TEMPLATE);
+        CHECK(infer_chat_grammar(&g, m, &chat, NULL, &err) == INFER_OK);
+        if (!g) continue;
+        CHECK(infer_grammar_check(g, cases[i].text, strlen(cases[i].text), &n, &complete, &err) == INFER_OK);
+        if (complete != (cases[i].args != NULL) || (n < strlen(cases[i].text)) != (cases[i].args == NULL)) CHECK_STR(cases[i].text + n, "");
+        CHECK(infer_chat_parser_create(&parser, m, &pp, &err) == INFER_OK);
+        if (cases[i].args && parser) {
+            const infer_chat_reply *r = infer_chat_parser_reply(parser);
+            infer_chat_parser_feed(parser, cases[i].text, strlen(cases[i].text));
+            infer_chat_parser_finish(parser);
+            r = infer_chat_parser_reply(parser);
+            CHECK(r->n_calls >= 1 && r->n_content == 0);
+            if (r->n_calls) CHECK_STR(r->calls[0].arguments, cases[i].args);
+        }
+        infer_chat_parser_destroy(parser);
+        infer_grammar_destroy(g);
+    }
+    /* which calls, and how many */
+    snprintf(template_text, sizeof template_text, "{%% if 0 %%}<tool_call><think>{%% endif %%}%s", CA_TEMPLATE);
+    p.tool = "time";
+    p.most = 1;
+    p.no_reasoning = 1;
+    CHECK(infer_chat_grammar(&g, m, &chat, &p, &err) == INFER_OK);
+    CHECK(infer_grammar_check(g, "<think>", 7, &n, &complete, &err) == INFER_OK && n == 2);
+    CHECK(infer_grammar_check(g, "<tool_call>\n{\"name\": \"say", 26, &n, &complete, &err) == INFER_OK && n == 22);
+    CHECK(infer_grammar_check(g, "<tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call>\n<", 58, &n, &complete, &err) == INFER_OK && n == 56);
+    infer_grammar_destroy(g);
+    /* the prompt has opened the reasoning, or ended it */
+    snprintf(template_text, sizeof template_text, "{%% if 0 %%}<tool_call>{%% endif %%}%s<think>\n", CA_TEMPLATE);
+    CHECK(infer_chat_grammar(&g, m, &chat, NULL, &err) == INFER_OK);
+    CHECK(infer_grammar_check(g, "Hm.</think><tool_call>", 22, &n, &complete, &err) == INFER_OK && n == 22);
+    infer_grammar_destroy(g);
+    snprintf(template_text, sizeof template_text, "{%% if 0 %%}<tool_call>{%% endif %%}%s<think>\n\n</think>\n\n", CA_TEMPLATE);
+    CHECK(infer_chat_grammar(&g, m, &chat, NULL, &err) == INFER_OK);
+    CHECK(infer_grammar_check(g, "<think>", 7, &n, &complete, &err) == INFER_OK && n == 2);
+    infer_grammar_destroy(g);
+    /* what is refused */
+    p.tool = "nope";
+    CHECK(infer_chat_grammar(&g, m, &chat, &p, &err) == INFER_ERR_ARGUMENT && g == NULL);
+    CHECK_HAS(err.message, "there is no tool \"nope\"");
+    p.tool = NULL;
+    p.most = -1;
+    CHECK(infer_chat_grammar(&g, m, &chat, &p, &err) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(err.message, "most is -1");
+    chat.begun = "I";
+    CHECK(infer_chat_grammar(&g, m, &chat, NULL, &err) == INFER_ERR_ARGUMENT);
+    chat.begun = NULL;
+    chat.tools_json = NULL;
+    CHECK(infer_chat_grammar(&g, m, &chat, NULL, &err) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(err.message, "there are no tools");
+    chat.tools_json = CA_TOOLS(",\"dependentSchemas\":5");
+    CHECK(infer_chat_grammar(&g, m, &chat, NULL, &err) != INFER_OK && g == NULL);
+    CHECK_HAS(err.message, "tool \"say\": JSON Schema, at #");
+    chat.tools_json = "[{\"type\":\"function\",\"function\":{}}]";
+    CHECK(infer_chat_grammar(&g, m, &chat, NULL, &err) == INFER_ERR_FORMAT);
+    snprintf(template_text, sizeof template_text, "%s", CA_TEMPLATE);
+    chat.tools_json = CA_TOOLS("");
+    CHECK(infer_chat_grammar(&g, m, &chat, NULL, &err) == INFER_ERR_UNSUPPORTED);
+    CHECK_HAS(err.message, "no format of calls");
+    CHECK(infer_chat_grammar(&g, NULL, &chat, NULL, &err) == INFER_ERR_ARGUMENT && infer_chat_grammar(NULL, m, &chat, NULL, &err) == INFER_ERR_ARGUMENT);
+    infer_session_destroy(s);
+    CHECK(infer_model_close(m) == INFER_OK);
+}
+
+/* Every allocation of infer_chat_grammar may fail. */
+static void test_chat_grammar_memory(void) {
+    infer_allocator a = { NULL, check_alloc, check_free };
+    infer_model_params mp;
+    infer_model *m = NULL;
+    infer_chat_params chat;
+    infer_error err;
+    infer_result r = INFER_ERR_MEMORY;
+    long at, live;
+    memset(&mp, 0, sizeof mp);
+    memset(&chat, 0, sizeof chat);
+    mp.allocator = a;
+    check_live = 0;
+    check_fail_at = 0;
+    CHECK(infer_model_open(&m, check_data("models/stories260K.F32.gguf"), &mp, &err) == INFER_OK);
+    chat.messages_json = CA_ONCE;
+    chat.template_text = "{% if 0 %}<|tool_call>call:{% endif %}x";
+    chat.tools_json = CA_TOOLS("");
+    live = check_live;
+    for (at = 1; m && r != INFER_OK && at < 5000; at++) {
+        infer_grammar *g;
+        check_allocs = 0; check_fail_at = at;
+        r = infer_chat_grammar(&g, m, &chat, NULL, &err);
+        check_fail_at = 0;
+        CHECK(r == INFER_OK || r == INFER_ERR_MEMORY);
+        infer_grammar_destroy(g);
+        if (check_live != live) { CHECK(check_live == live); break; }
+    }
+    CHECK(at > 20 && at < 5000);
+    CHECK(infer_model_close(m) == INFER_OK && check_live == 0);
+}
+
 static void suite_chat_api(void) {
+    RUN(test_chat_grammar);
+    RUN(test_chat_grammar_memory);
     RUN(test_chat_turns);
     RUN(test_chat_errors);
     RUN(test_chat_begun);

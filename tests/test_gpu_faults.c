@@ -125,7 +125,7 @@ static void gpu_refused_sizes(gpu_pair *p) {
     infer__router router;
     infer__attention_args at;
     infer__kv_store_args store;
-    infer__map_args map;
+    infer__map_args map = { .range = NULL };
     memset(&b, 0, sizeof b);
     memset(&t, 0, sizeof t);
     b.bytes = (uint64_t)1 << 60;
@@ -337,7 +337,7 @@ static void faulty_ops(infer__ctx *c, infer__buf *b) {
     infer__attention_args at;
     infer__act_args act;
     infer__add_args add;
-    infer__map_args map;
+    infer__map_args map = { .range = NULL };
     infer__moe_route_args route;
     infer__router router;
     infer__moe_matmul_args moe;

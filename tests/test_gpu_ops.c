@@ -260,7 +260,7 @@ static double gpu_dot_size(const infer__weight *w, int64_t row, const float *x, 
 /* ---- the values per token ---------------------------------------------------------------------------------------- */
 
 static void test_gpu_ops_pack(void) {
-    static const int32_t want[] = {13, 16, 19, 22, 16, 26, 30, 2, 34, 36, 24, 38, 44, /* places; pages per sequence; cells; extended; looked; source */
+    static const int32_t want[] = {15, 18, 21, 24, 18, 28, 32, 2, 36, 38, 26, 40, 46, 46, 46, /* places; pages per sequence; cells; extended; looked; source; axes */
                                    5,  -1, 7,  3,  16, 0,  0,  0,  1,   /* ids, pos, seq */
                                    1,  2,  0,  1,  20, 21, 30, -1,      /* out, extended, pages of group 0 */
                                    40, 41, 50, -1,                      /* and 1 */
@@ -277,9 +277,9 @@ static void test_gpu_ops_pack(void) {
     p->n_rows = 3;
     p->n_out = p->n_seq = 2;
     for (i = 0; i < 3; i++) {
-        p->ids[i] = want[13 + i];
-        p->pos[i] = want[16 + i]; /* 16 is on the second page */
-        p->seq[i] = want[19 + i];
+        p->ids[i] = want[15 + i];
+        p->pos[i] = want[18 + i]; /* 16 is on the second page */
+        p->seq[i] = want[21 + i];
     }
     p->out[0] = 1;
     p->out[1] = 2;
@@ -304,16 +304,16 @@ static void test_gpu_ops_pack(void) {
     p->n_out = 0;
     p->cell_in = p->cell_out = NULL; /* a model without recurrent layers */
     p->looks = 0;
-    CHECK(infer__gpu_pages(p) == 1 && infer__gpu_pass_len(p) == 13 + 9 + 2 + 4);
+    CHECK(infer__gpu_pages(p) == 1 && infer__gpu_pass_len(p) == 15 + 9 + 2 + 4);
     infer__gpu_pack(p, to);
-    CHECK(to[3] == 22 && to[10] == 22 && to[4] == to[1] && to[5] == 24 && to[6] == 26 && to[7] == 1 && to[24] == 20 && to[25] == 30);
+    CHECK(to[3] == 24 && to[10] == 24 && to[4] == to[1] && to[5] == 26 && to[6] == 28 && to[7] == 1 && to[26] == 20 && to[27] == 30);
     cells_in[0] = 17; /* where rows end seeing */
     cells_in[1] = 16;
     cells_in[2] = 8;
     p->end = cells_in;
-    CHECK(infer__gpu_pages(p) == 2 && infer__gpu_pass_len(p) == 13 + 12 + 2 + 8);
+    CHECK(infer__gpu_pages(p) == 2 && infer__gpu_pass_len(p) == 15 + 12 + 2 + 8);
     infer__gpu_pack(p, to);
-    CHECK(to[to[4]] == 16 && to[to[4] + 1] == 15 && to[to[4] + 2] == 7 && to[4] + 3 == 13 + 12 + 2 + 8);
+    CHECK(to[to[4]] == 16 && to[to[4] + 1] == 15 && to[to[4] + 2] == 7 && to[4] + 3 == 15 + 12 + 2 + 8);
 }
 
 /* What begin uploads; two passes without a wait between them; rows that the pass wants. */
@@ -633,7 +633,7 @@ static void gpu_act_nan_case(gpu_pair *p, int kind) {
 static void gpu_plain_case(gpu_pair *p, int32_t rows, int32_t cols, int which) {
     gpu_tensor x, y;
     infer__add_args add;
-    infer__map_args map;
+    infer__map_args map = { .range = NULL };
     gpu_make(p, &x, rows, cols, 1, 2);
     gpu_make(p, &y, rows, cols, 3, 1);
     add.x = x.cpu;

@@ -542,7 +542,7 @@ static void test_ops_elementwise(void) {
     infer__weight wd = ops_weight(ops_f32(), div, 1, COLS);
     infer__act_args a;
     infer__add_args add;
-    infer__map_args map;
+    infer__map_args map = { .range = NULL };
     infer__buf bx, bu, by;
     infer__ctx c;
     int32_t i, kind, with;

@@ -40,17 +40,6 @@ static const char *const STACK_CASES[][2] = {
     { "minicpmv", "gradient-56x56 noise-37x91 text-200x120" },
 };
 
-/* And of sound. */
-static const char *const STACK_SOUNDS[][2] = {
-    { "glma", "sweep-40000" },
-    { "mixed", "noise-9000" },
-    { "musicflamingo", "noise-20011" },
-    { "qwen2a", "tones-56123" },
-    { "qwen3a", "sweep-40000 tones-1700" },
-    { "ultravox", "sweep-40000" },
-    { "voxtral", "noise-20011" },
-};
-
 static float *stack_tensor(const char *name, const char *end, char **data, int32_t *n, int32_t *width) {
     char path[200];
     size_t size = 0;
@@ -210,10 +199,6 @@ static void stack_cases(const char *const (*cases)[2], size_t count, int32_t kin
 
 static void test_stack_recorded(void) {
     stack_cases(STACK_CASES, sizeof STACK_CASES / sizeof *STACK_CASES, INFER__STACK_VISION);
-}
-
-static void test_stack_sounds(void) {
-    stack_cases(STACK_SOUNDS, sizeof STACK_SOUNDS / sizeof *STACK_SOUNDS, INFER__STACK_AUDIO);
 }
 
 /* ---- files that are not as they should be ---- */
@@ -508,7 +493,6 @@ static void test_stack_trace(void) {
 
 static void suite_stack(void) {
     RUN(test_stack_recorded);
-    RUN(test_stack_sounds);
     RUN(test_stack_missing);
     RUN(test_stack_refused);
     RUN(test_stack_hostile);

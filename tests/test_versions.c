@@ -84,6 +84,7 @@ static void test_versions_reserved_text(void) {
     infer_chat_parser_params pp = { 0 };
     infer_template_params tp = { 0 };
     infer_grammar_params gp = { 0 };
+    infer_chat_grammar_params cgp = { 0 };
     infer_template *t = NULL;
     infer_rendering *shown = NULL;
     infer_json *json = NULL;
@@ -100,6 +101,7 @@ static void test_versions_reserved_text(void) {
     RESERVED_REFUSED(pp, "chat_parser_params", infer_chat_parser_create(&parser, NULL, &pp, &e));
     gp.json = 1;
     RESERVED_REFUSED(gp, "grammar_params", infer_grammar_create(&grammar, NULL, &gp, &e));
+    RESERVED_REFUSED(cgp, "chat_grammar_params", infer_chat_grammar(&grammar, (infer_model *)&cp, &cp, &cgp, &e)); /* not looked at */
     CHECK(infer_template_create(&t, "a", 1, NULL, &e) == INFER_OK && infer_json_parse(&json, "{}", 2, NULL, &e) == INFER_OK);
     RESERVED_REFUSED(tp, "template_params", infer_template_render(t, json, &tp, &shown, &e));
     infer_template_destroy(t);

@@ -469,6 +469,84 @@ static infer_result infer__chat_turn_parser(const infer_model *model, const infe
     return r;
 }
 
+#if !defined(INFER_NO_GRAMMAR)
+/* 1 when the prompt ends with the end of reasoning: there is none to come. */
+static int infer__chat_reasoned(const infer__rendered *text) {
+    const infer__chat_think *t;
+    size_t n = text->n, i, len;
+    while (n > 0 && infer__chat_space(text->text[n - 1])) n--;
+    for (i = 0; (t = infer__chat_think_at(i)) != NULL; i++)
+        if ((len = strlen(t->close)) <= n && memcmp(text->text + n - len, t->close, len) == 0) return 1;
+    return 0;
+}
+
+static infer_result infer__chat_grammar_text(infer__bytes *out, infer_model *model, const infer_chat_params *chat,
+                                             const infer_chat_grammar_params *params, infer_error *err) {
+    infer__calls_wanted want;
+    infer__chat_made made;
+    infer_chat_parser *parser = NULL;
+    infer__watch watch;
+    infer_result r = infer__chat_make(&model->mem, model, chat, &made, err);
+    if (r != INFER_OK) return r;
+    infer__watch_begin(&watch, &params->limits, INFER__WATCH_SECONDS);
+    memset(&want, 0, sizeof want);
+    want.tokenizer = model->tokenizer;
+    want.tool = params->tool;
+    want.most = params->most;
+    want.no_reasoning = params->no_reasoning || chat->thinking < 0 || infer__chat_reasoned(&made.text);
+    want.text = made.source.s;
+    want.n = (size_t)made.source.n;
+    want.watch = &watch;
+    r = infer__chat_turn_parser(model, chat, &made, &parser, err);
+    if (r == INFER_OK) r = infer__chat_grammar(out, parser->reader, &model->mem, &want, err);
+    infer_chat_parser_destroy(parser);
+    infer__chat_made_free(&made);
+    return r;
+}
+
+INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *model, const infer_chat_params *chat,
+                                          const infer_chat_grammar_params *params, infer_error *err) {
+    infer_chat_grammar_params none;
+    infer_grammar_params g;
+    infer__chat_json json;
+    infer__bytes text;
+    infer_result r;
+    memset(&none, 0, sizeof none);
+    memset(&text, 0, sizeof text);
+    memset(&g, 0, sizeof g);
+    if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
+    *out = NULL;
+    if (!model || !chat) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", model ? "chat" : "model");
+    if (!params) params = &none;
+    infer__error_clear(err);
+    if (infer__reserved_check(params->reserved, "chat_grammar_params", err)) return INFER_ERR_ARGUMENT;
+    if (params->most < 0) return infer__error(err, INFER_ERR_ARGUMENT, "most is %d", (int)params->most);
+    if (chat->begun && chat->begun[0])
+        return infer__error(err, INFER_ERR_ARGUMENT, "a reply that has begun cannot become a call");
+    infer__model_hold(model);
+    text.mem = &model->mem;
+    if ((r = infer__chat_json_make(&json, &model->mem, chat, err)) == INFER_OK) {
+        json.p.fn = NULL;
+        r = infer__chat_grammar_text(&text, model, &json.p, params, err);
+        infer__chat_json_free(&json);
+    }
+    g.gbnf = text.s;
+    g.limits = params->limits;
+    if (r == INFER_OK) r = infer_grammar_create(out, model, &g, err);
+    infer__bytes_free(&text);
+    return infer__model_let(model, r);
+}
+#else
+INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *model, const infer_chat_params *chat,
+                                          const infer_chat_grammar_params *params, infer_error *err) {
+    (void)model;
+    (void)chat;
+    (void)params;
+    if (out) *out = NULL;
+    return infer__grammar_left_out(err);
+}
+#endif
+
 /* The caller's stop strings, plus the end mark of ChatML where it is used. */
 static infer_result infer__chat_stops(infer__mem *mem, int chatml, infer_generate_params *g, const char ***out,
                                       infer_error *err) {
@@ -565,13 +643,13 @@ static infer_result infer__chat(infer_session *session, infer_sampler *sampler, 
     infer__error_clear(&session->error);
     if (!reply) return infer__error(&session->error, INFER_ERR_ARGUMENT, "reply is NULL");
     if (generate) g = *generate;
-    if (g.text) return infer__error(&session->error, INFER_ERR_ARGUMENT, "generate: text must be NULL");
+    if (g.text || g.n_media)
+        return infer__error(&session->error, INFER_ERR_ARGUMENT, g.text ? "generate: text must be NULL"
+                            : "generate: n_media must be 0: a conversation has its media in infer_chat_params");
     r = infer__chat_fit(model, params, infer_session_capacity(session), g.max_tokens, &turn, &session->error);
     if (r == INFER_CONTEXT_FULL) info->stop_reason = INFER_STOP_FULL;
     if (r != INFER_OK) return r;
     turn.generate = generate;
-    g.media = turn.media;
-    g.n_media = turn.n_media;
     infer__session_offer(session, turn.media, turn.n_media);
     r = infer__chat_run_turn(session, sampler, &g, &turn, info);
     infer__session_offer(session, NULL, 0);
@@ -665,6 +743,14 @@ INFER_API infer_result infer_chat_format(const infer_model *model, const infer_c
     (void)out;
     (void)cap;
     if (count) *count = 0;
+    return infer__chat_left_out(err);
+}
+INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *model, const infer_chat_params *chat,
+                                          const infer_chat_grammar_params *params, infer_error *err) {
+    (void)model;
+    (void)chat;
+    (void)params;
+    if (out) *out = NULL;
     return infer__chat_left_out(err);
 }
 INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,

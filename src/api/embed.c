@@ -361,6 +361,7 @@ static infer_result infer__embed_text(infer__embedding *e, int32_t i, infer_erro
     infer_result r = infer__embed_read(e, i, &count, &head, &tail, &type_from, why);
     if (r) return r;
     if (count == 0) return infer__error(why, INFER_ERR_ARGUMENT, "text %d has no tokens", (int)i);
+    if (e->p->counts) e->p->counts[i] = (int32_t)INFER__MIN(count, (uint64_t)INT32_MAX);
     memset(cut, 0, sizeof *cut);
     cut->text = i;
     cut->type_from = type_from;

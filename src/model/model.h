@@ -507,6 +507,7 @@ struct infer__layer {
     const infer__rope *rope; /* NULL = not rotated */
     int32_t rope_first, rope_blocks; /* of stacks: the first value of a head that is rotated; as in infer__rope_args */
     int32_t listed; /* 1 = rows attend to the positions that the pass lists: windows of a picture */
+    int32_t on_host; /* 1 = of stacks: it has steps that are no ops */
     int32_t q_groups, k_groups; /* QK-norm: heads normalised apart, or 1 = the whole row */
     int32_t qk_norm_rotated;       /* 1 = after the rotation */
     int32_t gate;               /* activation of attn_gate, or of the gate beside Q */

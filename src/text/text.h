@@ -205,6 +205,21 @@ static infer_result infer__chat_reader_finish(infer__chat_reader *p);
 static const infer_chat_reply *infer__chat_reader_reply(infer__chat_reader *p);
 static const char *infer__chat_reader_format(const infer__chat_reader *p);
 
+/* The grammar in GBNF of replies that call tools; see infer_chat_grammar. A reader that has read nothing yet. */
+typedef struct infer__calls_wanted {
+    const infer__tokenizer *tokenizer; /* or NULL */
+    const char *tool;       /* NULL = any of the reader's */
+    int32_t most;           /* calls */
+    int32_t no_reasoning;   /* 1 = none that the prompt has not opened */
+    const char *text;       /* of the template, n bytes */
+    size_t n;
+    infer__watch *watch;    /* may be NULL */
+} infer__calls_wanted;
+#if !defined(INFER_NO_GRAMMAR)
+static infer_result infer__chat_grammar(infer__bytes *out, const infer__chat_reader *p, infer__mem *mem,
+                                        const infer__calls_wanted *want, infer_error *err);
+#endif
+
 /* Messages and tools of structs as JSON, after what is in out. Errors: ARGUMENT, FORMAT (arguments, parameters),
  * UNSUPPORTED (a part), MEMORY. */
 static infer_result infer__chat_messages_json(infer__bytes *out, const infer_chat_message *messages, size_t n,

@@ -177,6 +177,19 @@ def tools(folder):
         f.write("{")
     code, out, err = chat(model, "x\n", "--tools", path)
     check(code == 1 and "tools: JSON, line 1" in err, "tools that are no JSON", err)
+    model = gguf_file.with_templates(PLAIN, os.path.join(folder, "calls.gguf"), {"": "{% if tools %}<tool_call>{% endif %}" + TEXT})
+    with open(path, "w") as f:
+        json.dump([{"type": "function", "function": {"name": n, "parameters": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 5}}, "required": ["n"]}}} for n in ("one", "two")], f)
+    code, out, err = chat(model, "x\n{}\n", "--tools", path, "--tool-choice", "two", "--seed", "3", "--on-full", "stop", "-n", "100")
+    lines = out.splitlines()
+    check(code == 0 and json.loads(lines[0])["name"] == "two" and json.loads(lines[0])["arguments"]["n"] <= 5 and len(lines) > 1 and "arguments" not in lines[1], "a call that is forced, then a reply", out + err)
+    code, out, err = chat(model, "x\n", "--tools", path, "--tool-choice", "required", "--seed", "3")
+    check(code == 0 and all(json.loads(line)["name"] in ("one", "two") for line in out.splitlines()) and out, "calls that are forced", out + err)
+    code, out, err = chat(model, "x\n", "--tools", path, "--tool-choice", "three")
+    check(code == 1 and 'there is no tool "three"' in err, "a tool that is none", err)
+    for more in (["--tool-choice", "one"], ["--tools", path, "--tool-choice", "one", "--json-object"]):
+        code, out, err = chat(model, "x\n", *more)
+        check(code == 2 and "--tool-choice" in err, "usage", err)
 
 
 def terminal(folder):

@@ -9,12 +9,14 @@ import json
 import math
 import os
 import struct
+import subprocess
 import sys
 import tempfile
+import threading
 
 sys.dont_write_bytecode = True
 import gguf_file
-from serve_process import PLAIN, Server, check, end, events, model, need_server, skip
+from serve_process import INFER, PLAIN, Server, check, end, events, model, need_server, skip
 
 ONCE = [{"role": "user", "content": "Once upon a time"}]
 STORY = ", there was a little girl named"
@@ -118,56 +120,12 @@ def tools(o):
     check(r.choices[0].message.content == "It is 3." and r.choices[0].finish_reason == "stop", "the result of a call", r)
     for choice, names in (("required", {"add", "time"}), ({"type": "function", "function": {"name": "add"}}, {"add"})):
         for seed in range(3):
-            r = o.chat.completions.create(model="model", messages=ONCE, tools=[ADD, TIME], tool_choice=choice, max_tokens=300, seed=seed, temperature=0.5)
+            r = o.chat.completions.create(model="model", messages=ONCE, tools=[ADD, TIME], tool_choice=choice, parallel_tool_calls=False, max_tokens=300, seed=seed, temperature=0.5, reasoning_effort="none")
             got = r.choices[0].message.tool_calls or []
             if check(len(got) == 1 and got[0].function.name in names and not r.choices[0].message.content, "a call that is forced", r) and got[0].function.name == "add":
                 check(set(json.loads(got[0].function.arguments)) == {"a", "b"}, "its arguments", got)
     r = o.chat.completions.create(model="model", messages=ONCE, tools=[ADD], tool_choice="none", max_tokens=12, temperature=0)
     check(r.choices[0].message.content.startswith(STORY[:20]) and not r.choices[0].message.tool_calls, "no tools", r)
-
-
-# Marks by which templates teach how to call.
-FORMS = {"hermes": "<tool_call>", "bare": "<|python_tag|>", "brackets": "[TOOL_CALLS]", "functools": "functools[", "list": "<|tool_call|>", "tool_calls": "<tool_calls>[", "TOOLCALL": "<TOOLCALL>",
-         "function_call": "<|function_call|>", "role": "function call<|role_sep|>", "function": "<function=f><parameter=p>", "seed": "<seed:tool_call>", "arg_key": "<tool_call><arg_key>",
-         "hy": "<tool_call{}>:opensource", "param": "<param name=", "invoke": "<minimax:tool_call>", "harmony": "<|channel|><|message|>", "numbered": "<|tool_calls_section_begin|>",
-         "turn": "<|tool_call:begin|>", "fenced": "<\uff5ctool\u2581sep\uff5c>\n```json", "sep": "<\uff5ctool\u2581sep\uff5c>"}
-BY_NAME_ONLY = ("harmony", "numbered", "turn", "fenced", "sep")
-SAY = {"type": "function", "function": {"name": "say", "parameters": {"type": "object", "properties": {
-    "word": {"type": "string", "enum": ["it's \"x\"", "y<z"]}, "loud": {"type": "boolean"}, "times": {"type": "integer"}}, "required": ["word", "loud"]}}}
-
-
-def forced(folder):
-    """A call is forced, and a form of the reply kept, in each way to write calls, also after reasoning that a template always opens."""
-    def right(call):
-        a = json.loads(call["function"]["arguments"])
-        return a == {} if call["function"]["name"] == "time" else set(a) | {"times"} == {"word", "loud", "times"} and a["word"] in ("it's \"x\"", "y<z") and isinstance(a["loud"], bool) and isinstance(a.get("times", 0), int)
-    schema = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["age"], "additionalProperties": False}
-    for form, marks in FORMS.items():
-        path = os.path.join(folder, "template")
-        with open(path, "w", encoding="utf-8") as f:
-            f.write("{{ bos_token }}{% if tools %}" + marks + "{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}" + ("" if form in ("harmony", "turn") else "<think>\n"))
-        s = Server(PLAIN, "--template", path)
-        check(s.get("/props")[1]["format"].split("/")[0] == form, "the format of " + marks, s.get("/props"))
-        for name in "say", "time":
-            status, r = s.post("/v1/chat/completions", messages=ONCE, tools=[SAY, TIME], tool_choice={"type": "function", "function": {"name": name}}, max_tokens=700, temperature=0.7, seed=1)
-            message = r["choices"][0]["message"] if status == 200 else {}
-            calls = message.get("tool_calls") or []
-            check(len(calls) == 1 and calls[0]["function"]["name"] == name and right(calls[0]) and not message.get("content") and not message.get("reasoning_content") and
-                  r["choices"][0]["finish_reason"] == "tool_calls", "%s: a call of %s" % (form, name), r)
-        status, r = s.post("/v1/chat/completions", messages=ONCE, tools=[SAY, TIME], tool_choice="required", parallel_tool_calls=False, max_tokens=700, temperature=0.7, seed=2)
-        if form in BY_NAME_ONLY:
-            check(status == 400 and "that it names" in r["error"]["message"], "%s: one of several tools is refused" % form, r)
-        else:
-            calls = status == 200 and r["choices"][0]["message"].get("tool_calls") or []
-            check(len(calls) == 1 and right(calls[0]), "%s: a call of any tool" % form, r)
-        status, r = s.post("/v1/chat/completions", messages=ONCE, max_tokens=100, response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
-        message = r["choices"][0]["message"] if status == 200 else {}
-        check(1 <= json.loads(message.get("content") or '{"age": 0}')["age"] <= 9 and not message.get("reasoning_content"), "%s: JSON by a schema" % form, r)
-        if form == "function":
-            strict = {"type": "function", "function": dict(SAY["function"], strict=True, parameters={"type": "object", "properties": {"n": {"type": "array", "items": {"type": "integer"}}}})}
-            status, r = s.post("/v1/chat/completions", messages=ONCE, tools=[strict], tool_choice="required")
-            check(status == 400 and "strict" in r["error"]["message"], "a schema that cannot be kept", r)
-        check(s.stop() == 0, "the server ends", s.log)
 
 
 def refusals(openai, o, s):
@@ -265,7 +223,7 @@ def responses(openai, o, s):
     r = o.responses.create(model="model", input=[{"role": "user", "content": "x"}] + [x.model_dump() for x in told[-1].response.output] + [{"type": "function_call_output", "call_id": item.call_id, "output": "3"}],
                            tools=fn, max_output_tokens=20, extra_body={"grammar": gbnf("It is 3.")})
     check(r.output_text == "It is 3." and r.status == "completed", "its result", r)
-    r = o.responses.create(model="model", input="x", tools=fn, tool_choice={"type": "function", "name": "add"}, max_output_tokens=200)
+    r = o.responses.create(model="model", input="x", tools=fn, tool_choice={"type": "function", "name": "add"}, max_output_tokens=200, reasoning={"effort": "none"})
     check(r.output[0].type == "function_call", "a call that is forced", r)
     r = o.responses.create(model="model", input="x", max_output_tokens=100, text={"format": {"type": "json_schema", "name": "n", "schema": {"enum": [1, 2]}}})
     check(r.output_text in ("1", "2"), "a schema", r)
@@ -295,6 +253,57 @@ def vectors(o, s):
     check(status == 400 and "classifier" in got["error"]["message"], "a model that does not rank", got)
 
 
+def together():
+    """Vectors that many ask for at once are made together, and are those that each gets alone; usage counts each one's own tokens."""
+    s = Server(PLAIN, "--parallel", "4")
+    asks = [dict(input=["Once upon a time", "the end"] * (i % 3 + 1) + ["word " * i]) for i in range(1, 16)] + [dict(input="park", dimensions=8), dict(input=[[1, 403, 407]]), dict(input=[[1], [403, 5]])]
+    alone = [s.post("/v1/embeddings", **ask) for ask in asks]
+    bad = dict(input=["fine", "word " * 3000])
+    refused = s.post("/v1/embeddings", **bad)
+    check(refused[0] == 400 and "text 1" in refused[1]["error"]["message"] and all(status == 200 for status, _ in alone), "one that is too long", refused)
+    counts = [sum(s.post("/tokenize", content=t, add_special=True)[1]["count"] if isinstance(t, str) else len(t) for t in (ask["input"] if isinstance(ask["input"], list) else [ask["input"]])) for ask in asks]
+    check(counts == [r["usage"]["prompt_tokens"] for _, r in alone], "tokens of each", (counts, alone))
+    got = {}
+
+    def post(i, ask):
+        got[i] = s.post("/v1/embeddings", **ask)
+    for _ in range(3):
+        threads = [threading.Thread(target=post, args=(i, ask)) for i, ask in enumerate(asks + [bad])]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+        check([got.get(i) for i in range(len(asks))] == alone and got.get(len(asks)) == refused, "the same vectors as alone, and errors of the request that has them",
+              [i for i in range(len(asks)) if got.get(i) != alone[i]] or got.get(len(asks)))
+    check(s.stop() == 0, "the server ends", s.log)
+
+
+def infill(folder):
+    """What stands between a prompt and its suffix, by a vocabulary that has marks for it: the tokens that `infer run --fim` has."""
+    path, behind, marks = os.path.join(folder, "fim.gguf"), os.path.join(folder, "behind"), (500, 501, 502)
+    g = gguf_file.Gguf(PLAIN)
+    tensors = [(name, dims, kind, g.data[g.start + at:g.start + at + 4 * math.prod(dims)]) for name, (dims, kind, at) in g.tensors.items()]
+    gguf_file.write(path, {"tokenizer.ggml.fim_%s_token_id" % name: i for name, i in zip(("pre", "suf", "mid"), marks)}, tensors, g.raw.values())
+    with open(behind, "w") as f:
+        f.write(" in the park.")
+    run = subprocess.run([INFER, "run", path, "-p", "Once upon a time", "--fim", behind, "-n", "12", "--temp", "0", "--ignore-end", "--json", "--backend", "cpu"], capture_output=True, text=True)
+    want = json.loads(run.stdout)
+    s = Server(path)
+    ask = dict(prompt="Once upon a time", suffix=" in the park.", max_tokens=12, temperature=0, ignore_eos=True)
+    status, r = s.post("/v1/completions", **ask)
+    check(status == 200 and r["choices"][0]["text"] == want["text"] and r["usage"]["prompt_tokens"] == len(want["prompt_tokens"]) and set(marks) <= set(want["prompt_tokens"]), "suffix", (r, want))
+    other = s.post("/v1/completions", **dict(ask, suffix=" and then it rained."))[1]
+    check(other["usage"]["prompt_tokens"] != r["usage"]["prompt_tokens"], "another suffix", other)
+    _, _, raw = s.send("POST", "/v1/completions", dict(ask, stream=True))
+    check("".join(d["choices"][0]["text"] for _, d in events(raw) if isinstance(d, dict)) == want["text"], "suffix in a stream", raw)
+    status, r = s.post("/v1/completions", **dict(ask, prompt=["Once", "Once upon a time"]))
+    check(status == 200 and [c["index"] for c in r["choices"]] == [0, 1] and r["choices"][1]["text"] == want["text"], "several prompts", r)
+    for what, body, said in (("echo", {"echo": True}, "echo"), ("tokens", {"prompt": [1, 403]}, "text")):
+        status, r = s.post("/v1/completions", **dict(ask, **body))
+        check(status == 400 and said in r["error"]["message"], "suffix and %s" % what, r)
+    check(s.stop() == 0, "the server ends", s.log)
+
+
 def ranks(folder):
     """A classifier: the story's model with a matrix of one label."""
     g = gguf_file.Gguf(PLAIN)
@@ -308,6 +317,8 @@ def ranks(folder):
     check(status == 200 and len(scores) == 2 and scores[0] >= scores[1] and got["results"][0]["document"]["text"] == [" upon", " the", " a"][got["results"][0]["index"]], "ranks", got)
     alone = [s.post("/v1/rerank", query="Once", documents=[d])[1]["results"][0]["relevance_score"] for d in (" upon", " the", " a")]
     check(scores == sorted(alone, reverse=True)[:2], "scores as alone", (scores, alone))
+    one, two = (s.post("/v1/rerank", query="Once", documents=d)[1]["usage"]["prompt_tokens"] for d in ([" upon"], [" upon", " upon"]))
+    check(two == 2 * one > 2, "tokens of pairs", (one, two))
     check(s.stop() == 0, "the server ends")
 
 
@@ -465,8 +476,9 @@ def main():
         agent(s)
         check(s.stop() == 0, "the server ends", s.log)
         ranks(folder)
+        together()
+        infill(folder)
         defaults()
-        forced(folder)
     end()
 
 

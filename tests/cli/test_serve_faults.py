@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -94,6 +95,12 @@ def access(path):
     check(s.send("GET", "/v1/models")[0] == 401 and s.send("GET", "/v1/models", None, {"Authorization": "Bearer from-env"})[0] == 200, "a key from the environment")
     finish(s, "a key from the environment")
     check("/v1/models 401" in s.log and "from-env" not in s.log, "a line for each request", s.log[-300:])
+    for option in "-v", "--log-prompts":
+        s = server(path, option)
+        s.send("POST", "/v1/chat/completions", body)
+        s.send("POST", "/v1/embeddings", dict(input="Once upon a time"))
+        finish(s, option)
+        check("/v1/embeddings 200" in s.log and s.log.count("Once upon a time") == (2 if option == "--log-prompts" else 0), "%s: prompts are logged only when that is asked for" % option, s.log)
     s = server(path)
     check(s.send("POST", "/v1/chat/completions", body, {"Origin": "http://evil.example"})[0] == 403, "another site's page")
     check(s.send("POST", "/v1/chat/completions", body, {"Host": "evil.example"})[0] == 403, "a name of another site's for this machine")
@@ -417,6 +424,11 @@ def several(folder):
     check(status == 404, "a path is no name", r)
     loaded = s.send("GET", "/metrics")[2].count("infer_queue_running{")
     check(0 < loaded < 3, "within --max-memory", loaded)
+    for used in "abca", "acb", "bcab":
+        for m in used:
+            s.post("/v1/chat/completions", model=m, messages=ONCE, max_tokens=1)
+        loaded = re.findall(r'infer_queue_running{model="(\w+)"', s.send("GET", "/metrics")[2])
+        check(loaded and set(loaded) == set(list(dict.fromkeys(reversed(used)))[:len(loaded)]), "what was used longest ago is unloaded", (used, loaded))
     wrong = []
 
     def client(k):

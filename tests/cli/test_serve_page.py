@@ -676,6 +676,43 @@ def test_elsewhere():
     check(not p.wrong(), p.wrong())
 
 
+def test_removed_elsewhere():
+    """A conversation that another tab deletes stays away here, also when it is shown or its reply is coming; Undo brings it back."""
+    p = page()
+    p.say('one')
+    first = p.driver.current_window_handle
+    p.driver.switch_to.new_window('tab')
+    second = p.driver.current_window_handle
+
+    def elsewhere():
+        """Deletes the conversation on top in another tab."""
+        p.driver.switch_to.window(second)
+        p.open()
+        p.js("document.querySelector('#list .open').focus()")
+        p.click('#list li [aria-label="Delete"]')
+        p.driver.switch_to.window(first)
+    elsewhere()
+    p.wait("!document.querySelector('article')", 'what is shown goes')
+    check('in another tab' in p.texts('#notice span')[0] and not p.texts('#list .open'), p.texts('#notice span'))
+    p.say('two')
+    check(p.texts('#list .open') == ['two'] and [c['title'] for c in p.kept()] == ['two'], 'only the new one')
+    p.say('slow', wait=False)
+    p.wait("document.querySelectorAll('article.assistant')[1]?.textContent.includes('word5')")
+    elsewhere()
+    p.idle()
+    time.sleep(2.5) # longer than what comes is kept after
+    check(not p.texts('#list .open') and not p.kept(), 'one whose reply was coming')
+    p.click('#notice button')
+    check(p.texts('#list .open') == ['two'] and len(p.kept()) == 1 and len(p.kept()[0]['messages']) == 4, 'Undo')
+    p.js("localStorage.removeItem(Object.keys(localStorage).find((k) => k.startsWith('infer.c.')))") # no event comes to this tab
+    p.say('three')
+    check(not p.kept() and not p.texts('#list .open'), 'one that was deleted before the event came')
+    p.driver.switch_to.window(second)
+    p.driver.close()
+    p.driver.switch_to.window(first)
+    check(not p.wrong(), p.wrong())
+
+
 def test_damaged():
     """A storage with anything in it, and one that is full: what can be read is shown, and nothing is lost in silence."""
     p = page()

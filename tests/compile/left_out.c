@@ -264,11 +264,13 @@ static void left_out(infer_model *model) {
     {
         infer_template *template;
         infer_chat_params p;
+        infer_grammar *calls;
         size_t n;
         memset(&p, 0, sizeof p);
         p.messages_json = "[]";
         want(infer_template_create(&template, "", 0, NULL, &err), "a template", "INFER_NO_CHAT");
         want(infer_chat_format(model, &p, NULL, 0, &n, &err), "a conversation", "INFER_NO_CHAT");
+        want(infer_chat_grammar(&calls, model, &p, NULL, &err), "the grammar of calls", "INFER_NO_CHAT");
     }
 #endif
 #ifdef INFER_NO_GRAMMAR
@@ -283,6 +285,9 @@ static void left_out(infer_model *model) {
         stage.kind = INFER_STAGE_GRAMMAR;
         stage.grammar = (infer_grammar *)&p; /* there is none to have */
         want(infer_grammar_create(&grammar, model, &p, &err), "a grammar", "INFER_NO_GRAMMAR");
+#  ifndef INFER_NO_CHAT
+        want(infer_chat_grammar(&grammar, model, NULL, NULL, &err), "the grammar of calls", "INFER_NO_GRAMMAR");
+#  endif
         want(infer_grammar_check(stage.grammar, "", 0, NULL, NULL, &err), "a text", "INFER_NO_GRAMMAR");
         if (infer_stage_named("grammar")) want(infer_sampler_create(&sampler, model, &stage, 1, 0, &err), "a stage", "INFER_NO_GRAMMAR");
     }

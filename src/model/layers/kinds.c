@@ -224,7 +224,8 @@ INFER__KIND(NEXTN,
 #define INFER__STEPS_KIND(kind, title, first, last, which, more)                                                       \
   INFER__KIND(kind, .name = title, .slots = first, .slots_end = last, .check = infer__steps_check_##which,             \
               .split = infer__steps_split_##which, .cols = infer__steps_cols_##which, .state = more,                   \
-              .needs = infer__steps_needs_##which, .run = infer__steps_run_##which,                                    \
+              .needs = infer__steps_needs_##which, .lacks = INFER__KIND_LACKS(infer__steps_lacks),                     \
+              .run = infer__steps_run_##which,                                                                         \
               .describe = INFER__KIND_DESCRIBES(infer__steps_describe_##which))
 INFER__STEPS_KIND(STACK_IN, "patches", INFER__W_STACK_IN_M0, INFER__W_STACK_BESIDE_M0, in, NULL)
 INFER__STEPS_KIND(STACK_BESIDE, "kept beside", INFER__W_STACK_BESIDE_M0, INFER__W_STACK_HEAD_M0, beside, NULL)

@@ -14,6 +14,7 @@ static infer_result infer__stack_open(infer_model **out, const infer__gguf_origi
     memset(&x, 0, sizeof x);
     if (params) p = *params;
     p.vocab_only = p.mtp = 0;
+    if (p.gpu_layers > 0) p.gpu_layers = 0; /* a number of the text model's layers */
     p.pre = NULL;
     *out = NULL;
     r = infer__model_start(&m, &p, INFER_VERSION, err);

@@ -3,7 +3,7 @@
  * Owns:  the names of types (nothing else compares one), and of the tensors of steps; keys of all stacks.
  * Rules: as in arch.c. What the file says is not repeated here.
  * Facts: the models' published code, and llama.cpp's tools/mtmd, which the files are written for: where these two
- *        differ, docs/media.md says which one a row follows.
+ *        differ, docs/projectors.md says which one a row follows.
  */
 #include "../model.h"
 
@@ -321,11 +321,18 @@ static void infer__stack_width_of(infer_model *m, infer__layer *l) {
         l->n_ff = (int32_t)(rows == (uint64_t)m->hp.n_embd ? infer__shape_of(m, name, 0) : rows);
 }
 
+/* 1 when a step is not made of ops. */
+static int infer__stack_hosted(const infer__step *s) {
+    for (; s->kind && s->kind != INFER__STEP_CHUNKS; s++) {}
+    return s->kind != 0;
+}
+
 static void infer__stack_parts(infer_model *m, infer__layer *l) {
     infer__part was[2];
     int32_t i;
     memcpy(was, l->parts, sizeof was);
     infer__stack_width_of(m, l);
+    l->on_host = l->index == 0 && infer__stack_hosted(m->stack.row->input);
     l->n_parts = 0;
     if (l->index == 0) infer__stack_part(m, l, &INFER__KIND_STACK_IN);
     if (l->index == 0 && infer__stack_keeps(m, 0)) infer__stack_part(m, l, &INFER__KIND_STACK_BESIDE);

@@ -9,7 +9,7 @@
 #include "../model.h"
 
 enum {
-    INFER__CHUNK_FRAMES = 100,      /* frames */
+    INFER__CHUNK_WIDE = 100,      /* frames */
     INFER__CHUNK_ROWS = 13   /* of the pass: half of half of half */
 };
 
@@ -41,20 +41,19 @@ static int infer__chunks_slots(infer_model *m, const infer__step *s, int *matrix
 static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int32_t bins, infer__picture *p,
                                        infer_error *err) {
     const infer__stack *s = &m->stack;
-    const int32_t unit = infer__chunked(m) ? INFER__CHUNK_FRAMES : 2;
+    const int32_t unit = infer__chunked(m) ? INFER__CHUNK_WIDE : 2, rows = infer__chunked(m) ? INFER__CHUNK_ROWS : 1;
     const infer__step *step;
     int32_t each = 2; /* frames of a row */
     if (bins != s->bins)
         return infer__error(err, INFER_ERR_ARGUMENT, "a spectrogram of %d bins: the model reads %d", (int)bins,
                             (int)s->bins);
     if (frames < 1 || frames % unit || frames >= 1 << 20)
-        return infer__error(err, INFER_ERR_ARGUMENT, "a sound of %d frames: the model reads multiples of %d below 2^20",
-                            (int)frames, (int)unit);
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "a sound of %d frames: the model reads multiples of %d below 2^20", (int)frames, (int)unit);
     p->nx = frames;
     p->ny = bins;
-    p->patches = p->rows = p->tokens =
-        infer__chunked(m) ? frames / INFER__CHUNK_FRAMES * INFER__CHUNK_ROWS : frames / 2;
-    if (s->wide < (infer__chunked(m) ? INFER__CHUNK_ROWS : p->rows))
+    p->patches = p->rows = p->tokens = frames / unit * rows;
+    if (s->wide < (infer__chunked(m) ? rows : p->rows))
         return infer__error(err, INFER_ERR_ARGUMENT, "a sound of %d frames: the model has learned %d positions",
                             (int)frames, (int)s->wide);
     for (step = s->row->head; step->kind; step++) {
@@ -74,16 +73,16 @@ static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int
 
 /* What the first convolution of chunks reads: for every second bin and frame the 3 x 3 around it. */
 static void infer__sound_gather(const infer__picture *p, const float *values, float *to) {
-    const int32_t high = infer__half(p->ny), wide = infer__half(INFER__CHUNK_FRAMES);
+    const int32_t high = infer__half(p->ny), wide = infer__half(INFER__CHUNK_WIDE);
     int32_t chunk, y, x, i, j;
-    for (chunk = 0; chunk < p->nx / INFER__CHUNK_FRAMES; chunk++)
+    for (chunk = 0; chunk < p->nx / INFER__CHUNK_WIDE; chunk++)
         for (y = 0; y < high; y++)
             for (x = 0; x < wide; x++)
                 for (j = 2 * y - 1; j <= 2 * y + 1; j++)
                     for (i = 2 * x - 1; i <= 2 * x + 1; i++)
-                        *to++ = j < 0 || j >= p->ny || i < 0 || i >= INFER__CHUNK_FRAMES
+                        *to++ = j < 0 || j >= p->ny || i < 0 || i >= INFER__CHUNK_WIDE
                                     ? 0
-                                    : values[(int64_t)j * p->nx + chunk * INFER__CHUNK_FRAMES + i];
+                                    : values[(int64_t)j * p->nx + chunk * INFER__CHUNK_WIDE + i];
 }
 
 /* Frames, between two of zeros. */
@@ -107,7 +106,7 @@ static int32_t infer__chunk_piece(const infer__picture *p) { return INFER__MAX(p
 static void infer__chunk_scratch(const infer_model *m, const infer__picture *p, int64_t at[4]) {
     const int64_t piece = infer__chunk_piece(p);
     int64_t most = 0;
-    int32_t high = infer__half(p->ny), wide = infer__half(INFER__CHUNK_FRAMES);
+    int32_t high = infer__half(p->ny), wide = infer__half(INFER__CHUNK_WIDE);
     int i;
     for (i = 0; i < 3; i++) most = INFER__MAX(most, infer__chunk_channels(m, i));
     for (i = 0; i < 2; i++, high = infer__half(high), wide = infer__half(wide))
@@ -118,14 +117,13 @@ static void infer__chunk_scratch(const infer_model *m, const infer__picture *p, 
 
 static infer_result infer__sound_fill(infer_model *m, infer__picture *p, const float *values, infer_error *err) {
     const uint64_t row = (uint64_t)m->hp.n_embd * sizeof(float);
-    int64_t at[4];
+    int64_t at[4], positions;
     int32_t i;
     int ok;
     if (infer__chunked(m)) {
         infer__chunk_scratch(m, p, at);
-        ok = infer__picture_buf(
-                 m, &p->pixels[0],
-                 (int64_t)p->nx / INFER__CHUNK_FRAMES * infer__half(p->ny) * infer__half(INFER__CHUNK_FRAMES), 9) &&
+        positions = (int64_t)p->nx / INFER__CHUNK_WIDE * infer__half(p->ny) * infer__half(INFER__CHUNK_WIDE);
+        ok = infer__picture_buf(m, &p->pixels[0], positions, 9) &&
              infer__picture_buf(m, &p->grid, at[0] + at[1] + at[2] + at[3], 1);
         if (ok) memset(p->grid.host, 0, (size_t)(at[0] + at[1]) * sizeof(float));
     } else ok = infer__picture_buf(m, &p->pixels[0], p->nx + 2, p->ny);
@@ -237,9 +235,8 @@ static void infer__chunk_read(infer_context *c, const infer__chunk_grid *g, int3
 static void infer__step_chunks(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b) {
     infer_context *c = w->c;
     const infer__picture *p = c->picture;
-    const int32_t all = c->model->stack.merged * m[2].rows, high = infer__half(p->ny),
-                  wide = infer__half(INFER__CHUNK_FRAMES);
-    infer__tensor t = infer__walk_room(w, 1, p->rows, all), x, y, line, to;
+    const int32_t high = infer__half(p->ny), wide = infer__half(INFER__CHUNK_WIDE);
+    infer__tensor t = infer__walk_room(w, 1, p->rows, (int64_t)c->model->stack.merged * m[2].rows), x, y, line, to;
     infer__buf *scratch = (infer__buf *)(uintptr_t)&p->grid;
     infer__chunk_grid g[3];
     int64_t at[4];
@@ -251,15 +248,14 @@ static void infer__step_chunks(infer__walk *w, const infer__step *s, const infer
         g[i].wide = i ? infer__half(g[i - 1].wide) : wide;
         g[i].cols = m[i].rows;
     }
-    for (chunk = 0; chunk < p->nx / INFER__CHUNK_FRAMES; chunk++)
+    for (chunk = 0; chunk < p->nx / INFER__CHUNK_WIDE; chunk++)
         for (i = 0; i < 3; i++)
             for (first = 0; first < g[i].high && infer__ok(&c->ctx); first += lines) {
                 lines = INFER__MIN(infer__chunk_piece(p) / g[i].wide, g[i].high - first);
-                if (i == 0)
-                    x = infer__view((infer__buf *)(uintptr_t)&p->pixels[0],
-                                    9 * ((uint64_t)chunk * (uint64_t)high + (uint64_t)first) * (uint64_t)wide,
-                                    lines * wide, 9);
-                else {
+                if (i == 0) {
+                    const int64_t before = ((int64_t)chunk * high + first) * wide;
+                    x = infer__view((infer__buf *)(uintptr_t)&p->pixels[0], 9 * (uint64_t)before, lines * wide, 9);
+                } else {
                     x = infer__view(scratch, (uint64_t)(at[0] + at[1]), lines * g[i].wide, 9 * g[i - 1].cols);
                     infer__chunk_read(c, &g[i - 1], first, lines, &x);
                 }

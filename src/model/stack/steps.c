@@ -627,6 +627,11 @@ static void infer__steps_describe(infer__text_out *o, const infer_model *m, cons
     }
 }
 
+static const char *infer__steps_lacks(const infer__ops *ops, const infer__layer *l) {
+    (void)ops;
+    return l->on_host ? "steps of a projector that are no ops" : NULL;
+}
+
 /* ---- the kinds --------------------------------------------------------------------------------------------------- */
 
 static infer_result infer__steps_ends(const infer_model *m, infer__steps s, const infer__flow *f, infer_error *err) {

@@ -26,7 +26,11 @@ enum {
     INFER__CALL_ID_NUMBERED = 16, /* ARGS: the header is the id, its name ends at ':' */
     INFER__CALL_NESTED = 32,     /* XML: elements inside values are values too, with `key` before each tag */
     INFER__CALL_LISTS_ONLY = 64, /* JSON: must be a list */
-    INFER__CALL_LINES = 128      /* XML: a value stands on lines of its own */
+    INFER__CALL_LINES = 128,     /* XML: a value stands on lines of its own */
+    INFER__CALL_LIST = 256,      /* JSON: models write lists */
+    INFER__CALL_ONE = 512,       /* a reply has one call, which ends it */
+    INFER__CALL_EACH = 1024,     /* `section` is around each call */
+    INFER__CALL_TYPED = 2048     /* XML: a key has an attribute string="true" or "false" */
 };
 typedef struct infer__chat_call_kind {
     const char *name;
@@ -40,6 +44,7 @@ typedef struct infer__chat_call_kind {
 
 typedef struct infer__chat_think {
     const char *name, *marks, *open, *close;
+    const char *then; /* what stands between the reasoning and the rest; NULL = nothing */
 } infer__chat_think;
 
 enum { INFER__FORMAT_HARMONY = 1 };

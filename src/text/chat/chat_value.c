@@ -70,6 +70,8 @@ static unsigned infer__chat_allowed(const infer_json *schema, int depth) {
     }
     v = infer__json_get(schema, "enum", 4);
     for (i = 0; !kinds && v && v->kind == INFER_JSON_ARRAY && i < v->n; i++) kinds |= 1u << v->v.items[i].kind;
+    v = infer__json_get(schema, "const", 5);
+    if (!kinds && v) kinds = 1u << v->kind;
     for (k = 0; !kinds && k < INFER__COUNT(UNIONS); k++) {
         v = infer__json_get(schema, UNIONS[k], 5);
         for (i = 0; v && v->kind == INFER_JSON_ARRAY && i < v->n && i < 64; i++)
@@ -157,6 +159,7 @@ static int infer__chat_python_string(infer__chat_in *in, int argument) {
     return done;
 }
 
+static int infer__chat_json_put(infer__bytes *out, const char *s, size_t n, unsigned allowed);
 static int infer__chat_word_put(infer__chat_in *in) {
     static const char *const WORDS[][2] = {{"None", "null"}, {"True", "true"}, {"False", "false"},
                                            {"null", "null"}, {"true", "true"}, {"false", "false"}};
@@ -174,6 +177,7 @@ static int infer__chat_word_put(infer__chat_in *in) {
     x = infer__double_parse(in->s + from, in->n - from, &len);
     if (len == 0) return 0;
     in->at += len;
+    if (x - x == 0 && infer__chat_json_put(in->out, in->s + from, len, 0)) return 1; /* with all of its digits */
     for (i = from + (in->s[from] == '-' || in->s[from] == '+'); i < in->at && in->s[i] >= '0' && in->s[i] <= '9'; i++) {
     }
     if (i == in->at) { /* an integer: its digits, without leading zeros */

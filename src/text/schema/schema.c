@@ -265,9 +265,9 @@ static const infer__sx *infer__schema_alternative(infer__schema *c, const infer_
     for (i = 0; i < n; i++) plain += items[i]->kind == INFER__SX_SHARED;
     if (a->types == INFER__T_ALL && plain == 4) return infer__sx_shared(c, INFER__SX_VALUE);
     if ((a->types & INFER__T_TRUE) && (a->types & INFER__T_FALSE)) items[n++] = infer__sx_shared(c, INFER__SX_BOOLEAN);
-    else if (a->types & INFER__T_TRUE) items[n++] = infer__sx_word(c, "true");
-    else if (a->types & INFER__T_FALSE) items[n++] = infer__sx_word(c, "false");
-    if (a->types & INFER__T_NULL) items[n++] = infer__sx_word(c, "null");
+    else if (a->types & INFER__T_TRUE) items[n++] = infer__sx_word(c, infer__sx_constant(c, INFER_JSON_TRUE));
+    else if (a->types & INFER__T_FALSE) items[n++] = infer__sx_word(c, infer__sx_constant(c, INFER_JSON_FALSE));
+    if (a->types & INFER__T_NULL) items[n++] = infer__sx_word(c, infer__sx_constant(c, INFER_JSON_NULL));
     return c->r == INFER_OK ? infer__sx_alt(c, items, n) : &INFER__SX_NONE;
 }
 
@@ -362,39 +362,73 @@ static const infer__sx *infer__schema_rule(infer__schema *c, const infer_json *c
 
 /* ---- the way in -------------------------------------------------------------------------------------------------- */
 
+static void infer__schema_begin(infer__schema *c, infer__mem *mem, infer__watch *watch, size_t n, infer_error *err) {
+    memset(c, 0, sizeof *c);
+    c->mem = c->arena.mem = mem;
+    c->err = err;
+    c->watch = watch;
+    c->max_bytes = INFER__SCHEMA_MEMORY + 8 * (uint64_t)n;
+    c->nested_ids = -1;
+    c->as = INFER__AS_JSON;
+    if (n > INFER__SCHEMA_BYTES) infer__schema_fail(c, NULL, INFER_ERR_UNSUPPORTED, "more than 8 MiB");
+}
+
+/* The bodies of all sets. */
+static void infer__schema_bodies(infer__schema *c) {
+    while (c->next < c->n_sets && c->r == INFER_OK) {
+        infer__schema_set set = c->sets[c->next++];
+        infer__sx_define(c, set.rule, infer__schema_body(c, &set));
+    }
+}
+
+static const infer__sx *infer__schema_args(infer__schema *c, infer__args *args) {
+    const infer__sx **items;
+    infer__alts alts;
+    infer__alt *a;
+    infer__nodes list;
+    uint32_t n = 0, i;
+    memset(&alts, 0, sizeof alts);
+    infer__schema_expand(c, &c->root, 1, &alts);
+    items = (const infer__sx **)infer__schema_get_mem(c, (uint64_t)alts.n + 1, sizeof *items);
+    if (!items) return &INFER__SX_NONE;
+    for (a = alts.first; a && c->r == INFER_OK; a = a->next) {
+        if (!(a->types & INFER__T_OBJECT)) continue;
+        if (infer__schema_literals(c, a->nodes, a->n, &list)) infer__schema_no(c, a->nodes[0], "arguments by an enum");
+        for (i = 0; i < a->n; i++) infer__schema_refuse(c, a->nodes[i], INFER__T_OBJECT, 0);
+        c->args = args;
+        items[n++] = infer__schema_object(c, a);
+        c->args = NULL;
+    }
+    infer__schema_bodies(c);
+    return c->r == INFER_OK ? infer__sx_alt(c, items, n) : &INFER__SX_NONE;
+}
+
+static infer_result infer__schema_end(infer__schema *c, const infer__sx *root, infer__bytes *out) {
+    infer__bytes text;
+    memset(&text, 0, sizeof text);
+    text.mem = c->mem;
+    text.limit = INFER__SCHEMA_OUT;
+    if (c->r == INFER_OK) infer__sx_write(c, &text, root);
+    if (c->r == INFER_OK && text.failed && text.n >= INFER__SCHEMA_OUT / 2)
+        infer__schema_fail(c, NULL, INFER_ERR_UNSUPPORTED, "the grammar is larger than 4 MiB");
+    if (c->r == INFER_OK && text.failed) infer__schema_no_memory(c);
+    if (c->r == INFER_OK) infer__bytes_put(out, text.s, text.n);
+    if (c->r == INFER_OK && out->failed) infer__schema_no_memory(c);
+    infer__bytes_free(&text);
+    infer__free(c->mem, c->rules);
+    infer__free(c->mem, c->sets);
+    infer__arena_free(&c->arena);
+    if (c->r == INFER_OK) infer__error_clear(c->err);
+    return c->r;
+}
+
 static infer_result infer__schema_gbnf(infer__bytes *out, infer__mem *mem, infer__watch *watch, const char *schema,
                                        size_t n, infer_error *err) {
     infer__schema c;
-    const infer__sx *root;
-    infer__bytes text;
-    memset(&c, 0, sizeof c);
-    memset(&text, 0, sizeof text);
-    c.mem = c.arena.mem = text.mem = mem;
-    c.err = err;
-    c.watch = watch;
-    c.max_bytes = INFER__SCHEMA_MEMORY + 8 * (uint64_t)n;
-    c.nested_ids = -1;
-    text.limit = INFER__SCHEMA_OUT;
-    if (n > INFER__SCHEMA_BYTES) infer__schema_fail(&c, NULL, INFER_ERR_UNSUPPORTED, "more than 8 MiB");
+    const infer__sx *root = &INFER__SX_NONE;
+    infer__schema_begin(&c, mem, watch, n, err);
     if (c.r == INFER_OK) c.r = infer__json_parse(&c.root, &c.arena, schema, n, err);
-    if (c.r == INFER_OK) {
-        root = infer__schema_rule(&c, &c.root, 1);
-        while (c.next < c.n_sets && c.r == INFER_OK) {
-            infer__schema_set set = c.sets[c.next++];
-            const infer__sx *body = infer__schema_body(&c, &set);
-            if (c.r == INFER_OK) c.rules[set.rule].body = body;
-        }
-        if (c.r == INFER_OK) infer__sx_write(&c, &text, root);
-        if (c.r == INFER_OK && text.failed && text.n >= INFER__SCHEMA_OUT / 2)
-            infer__schema_fail(&c, NULL, INFER_ERR_UNSUPPORTED, "the grammar is larger than 4 MiB");
-        if (c.r == INFER_OK && text.failed) infer__schema_no_memory(&c);
-        if (c.r == INFER_OK) infer__bytes_put(out, text.s, text.n);
-        if (c.r == INFER_OK && out->failed) infer__schema_no_memory(&c);
-    }
-    infer__bytes_free(&text);
-    infer__free(mem, c.rules);
-    infer__free(mem, c.sets);
-    infer__arena_free(&c.arena);
-    if (c.r == INFER_OK) infer__error_clear(err);
-    return c.r;
+    if (c.r == INFER_OK) root = infer__schema_rule(&c, &c.root, 1);
+    infer__schema_bodies(&c);
+    return infer__schema_end(&c, root, out);
 }

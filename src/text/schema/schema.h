@@ -31,14 +31,26 @@ enum {
 
 typedef struct infer__range { uint32_t lo, hi; } infer__range; /* of code points, both included */
 
-enum { INFER__SX_NEVER, INFER__SX_EMPTY, INFER__SX_LIT, INFER__SX_CLASS, INFER__SX_SEQ, INFER__SX_ALT, INFER__SX_REP,
-       INFER__SX_REF, INFER__SX_SHARED, INFER__SX_START, INFER__SX_END }; /* the last two in patterns only */
+enum {
+    INFER__SX_NEVER,
+    INFER__SX_EMPTY,
+    INFER__SX_LIT,
+    INFER__SX_CLASS,
+    INFER__SX_SEQ,
+    INFER__SX_ALT,
+    INFER__SX_REP,
+    INFER__SX_REF,
+    INFER__SX_SHARED,
+    INFER__SX_TOKEN,
+    INFER__SX_START,
+    INFER__SX_END
+};                                /* the last two in patterns */
 #define INFER__SX_MANY UINT32_MAX /* max of a repetition without end */
 
 typedef struct infer__sx infer__sx;
 struct infer__sx {
     int32_t kind;
-    uint32_t n;        /* bytes, ranges, items; of REF and SHARED the rule's number */
+    uint32_t n;        /* bytes, ranges, items; of REF and SHARED the rule's number; the token */
     uint32_t min, max; /* REP */
     union {
         const char *s;
@@ -50,6 +62,10 @@ struct infer__sx {
 /* Rules that every grammar may use, written as GBNF in schema_grammar.c. */
 enum { INFER__SX_WS, INFER__SX_COLON, INFER__SX_CHAR, INFER__SX_STRING, INFER__SX_INTEGER, INFER__SX_NUMBER,
        INFER__SX_BOOLEAN, INFER__SX_ARRAY, INFER__SX_OBJECT, INFER__SX_VALUE, INFER__SX_SHARED_COUNT };
+
+/* How values are written: JSON; JSON without "</" (TAGS) or without '<' (SIGNS), for text between tags; Python
+ * literals; like JSON, but with strings as they are between two marks (MARKS). Bits, for the table of shared rules. */
+enum { INFER__AS_JSON = 1, INFER__AS_TAGS = 2, INFER__AS_SIGNS = 4, INFER__AS_PYTHON = 8, INFER__AS_MARKS = 16 };
 
 typedef struct infer__sx_rule {
     const infer__sx *body; /* NULL while it is not known */
@@ -94,6 +110,11 @@ typedef struct infer__schema {
     int depth;                       /* of proofs that nothing satisfies two schemas */
     const infer_json *typed;         /* items of the enum that was looked at last, */
     uint32_t typed_as;               /* and the types among them */
+    int as;                          /* INFER__AS_* */
+    const infer__sx *quote;          /* of MARKS */
+    uint32_t string;                 /* its rule for any string */
+    const char *avoid[8];            /* not NULL: strings are as they are, and have none of these in them */
+    struct infer__args *args;        /* not NULL: the object that is being made is the arguments of a call */
 } infer__schema;
 
 /* One way to satisfy a set: all of these schemas hold, and the choices in them have been made. */
@@ -107,6 +128,16 @@ typedef struct infer__alts {
     uint32_t n;
     int loose; /* a superset suffices: what is hard to express is omitted, nothing is an error */
 } infer__alts;
+
+struct infer__nodes;
+/* The arguments of a call: members that the schema names, and others only where it says so itself. */
+typedef struct infer__args {
+    const infer__sx *open, *comma, *close; /* around the members and between them */
+    /* One member, whose value satisfies the schemas of list; NULL = as JSON has it, and others may follow. */
+    const infer__sx *(*member)(struct infer__args *args, infer__schema *c, const infer_json *name,
+                               const struct infer__nodes *list);
+    void *user;
+} infer__args;
 
 /* Remember the first failure. `where` is the schema or a value in it. */
 static void infer__schema_fail(infer__schema *c, const infer_json *where, infer_result r, const char *what);
@@ -122,6 +153,15 @@ static void infer__schema_counts(infer__schema *c, const infer__alt *a, const ch
 
 /* The rule for what satisfies all of n schemas. */
 static const infer__sx *infer__schema_rule(infer__schema *c, const infer_json *const *nodes, uint32_t n);
+static void infer__schema_begin(infer__schema *c, infer__mem *mem, infer__watch *watch, size_t n, infer_error *err);
+/* Write the grammar, unless something failed, and free everything. */
+static infer_result infer__schema_end(infer__schema *c, const infer__sx *root, infer__bytes *out);
+/* The arguments of a call, an object that satisfies c->root. */
+static const infer__sx *infer__schema_args(infer__schema *c, infer__args *args);
+static const infer__sx *infer__sx_token(infer__schema *c, infer_token token);
+/* A string or a name; true, false or null. */
+static const infer__sx *infer__sx_string(infer__schema *c, const char *s, size_t n);
+static const char *infer__sx_constant(const infer__schema *c, int32_t kind);
 
 static const infer__sx *infer__sx_text(infer__schema *c, const char *s, size_t n);
 static const infer__sx *infer__sx_word(infer__schema *c, const char *s);

@@ -27,6 +27,22 @@ static const struct { const char *name, *text; uint32_t uses; } INFER__SX_RULES[
      1 << INFER__SX_OBJECT | 1 << INFER__SX_ARRAY | 1 << INFER__SX_STRING | 1 << INFER__SX_NUMBER |
          1 << INFER__SX_BOOLEAN}};
 
+/* Where values are not JSON. */
+#define INFER__SX_BUT_SIGNS "[^\"\\\\<\\x00-\\x1F] | \"\\\\\" ([\"\\\\"
+#define INFER__SX_CODES "bfnrt] | \"u00\" [01] [0-9a-fA-F] | \"u003\" [cC])"
+static const struct { uint8_t as, which; const char *text; } INFER__SX_OTHERS[] = {
+    {INFER__AS_TAGS | INFER__AS_SIGNS, INFER__SX_CHAR, INFER__SX_BUT_SIGNS "/" INFER__SX_CODES},
+    {INFER__AS_TAGS, INFER__SX_STRING, "\"\\\"\" (char | \"<\"+ [^\"\\\\/<\\x00-\\x1F])* \"<\"* \"\\\"\""},
+    {INFER__AS_PYTHON, INFER__SX_CHAR, INFER__SX_BUT_SIGNS INFER__SX_CODES},
+    {INFER__AS_PYTHON, INFER__SX_STRING, "\"\\\"\" (char | \"<\"+ [^\"\\\\|<\\x00-\\x1F])* \"<\"* \"\\\"\""},
+    {INFER__AS_PYTHON, INFER__SX_BOOLEAN, "\"True\" | \"False\""},
+    {INFER__AS_PYTHON, INFER__SX_VALUE, "object | array | string | number | boolean | \"None\""},
+    {INFER__AS_MARKS, INFER__SX_CHAR, "[^<]"},
+    {INFER__AS_MARKS, INFER__SX_WS, "\"\""},
+    {INFER__AS_MARKS, INFER__SX_COLON, "\":\""}};
+#undef INFER__SX_BUT_SIGNS
+#undef INFER__SX_CODES
+
 /* ---- making ---------------------------------------------------------------------------------------------- */
 
 static infer__sx *infer__sx_new(infer__schema *c, int kind) {
@@ -147,6 +163,13 @@ static const infer__sx *infer__sx_shared(infer__schema *c, int which) {
     infer__sx *x = infer__sx_new(c, INFER__SX_SHARED);
     if (!x) return &INFER__SX_NONE;
     x->n = (uint32_t)which;
+    return x;
+}
+
+static const infer__sx *infer__sx_token(infer__schema *c, infer_token token) {
+    infer__sx *x = infer__sx_new(c, INFER__SX_TOKEN);
+    if (!x) return &INFER__SX_NONE;
+    x->n = (uint32_t)token;
     return x;
 }
 
@@ -336,6 +359,7 @@ static void infer__sx_put(infer__schema *c, infer__bytes *out, const infer__sx *
     case INFER__SX_LIT: infer__sx_put_text(out, x); break;
     case INFER__SX_CLASS: infer__sx_put_class(out, x); break;
     case INFER__SX_SHARED: infer__bytes_text(out, INFER__SX_RULES[x->n].name); break;
+    case INFER__SX_TOKEN: infer__bytes_format(out, "<[%u]>", (unsigned)x->n); break;
     case INFER__SX_REP:
         infer__sx_put(c, out, x->v.items[0], 2, depth + 1, hops);
         infer__sx_put_count(out, x->min, x->max);
@@ -352,6 +376,17 @@ static void infer__sx_put(infer__schema *c, infer__bytes *out, const infer__sx *
     if (group) infer__bytes_char(out, ')');
 }
 
+static void infer__sx_put_shared(const infer__schema *c, infer__bytes *out, uint32_t which) {
+    const char *text = INFER__SX_RULES[which].text;
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__SX_OTHERS); i++)
+        if ((INFER__SX_OTHERS[i].as & c->as) && INFER__SX_OTHERS[i].which == which) text = INFER__SX_OTHERS[i].text;
+    infer__bytes_format(out, "%s ::= ", INFER__SX_RULES[which].name);
+    if (which == INFER__SX_STRING && c->as == INFER__AS_MARKS) infer__bytes_format(out, "r%u", (unsigned)c->string);
+    else infer__bytes_text(out, text);
+    infer__bytes_char(out, '\n');
+}
+
 static void infer__sx_write(infer__schema *c, infer__bytes *out, const infer__sx *root) {
     uint32_t *todo, n = 0, i, more;
     infer__sx_settle(c);
@@ -362,6 +397,10 @@ static void infer__sx_write(infer__schema *c, infer__bytes *out, const infer__sx
         return;
     }
     infer__sx_count(c, root, todo, &n);
+    if (c->as == INFER__AS_MARKS) {
+        infer__sx_count(c, infer__sx_ref(c, c->string), todo, &n);
+        c->rules[c->string].wanted = 1;
+    }
     for (i = 0; i < n; i++) infer__sx_count(c, c->rules[todo[i]].body, todo, &n);
     infer__bytes_text(out, "root ::= ");
     infer__sx_put(c, out, root, 0, 0, 0);
@@ -377,10 +416,5 @@ static void infer__sx_write(infer__schema *c, infer__bytes *out, const infer__sx
             infer__bytes_char(out, '\n');
         }
     }
-    for (i = 0; i < INFER__SX_SHARED_COUNT; i++)
-        if (c->shared >> i & 1) {
-            infer__bytes_format(out, "%s ::= ", INFER__SX_RULES[i].name);
-            infer__bytes_text(out, INFER__SX_RULES[i].text);
-            infer__bytes_char(out, '\n');
-        }
+    for (i = 0; i < INFER__SX_SHARED_COUNT; i++) if (c->shared >> i & 1) infer__sx_put_shared(c, out, i);
 }

@@ -130,7 +130,7 @@ static const infer__sx *infer__object_extra(infer__schema *c, const infer__alt *
                                             const infer__alt *name_alt) {
     infer__lang l[INFER__OBJECT_PATTERNS + 1];
     infer__nodes list;
-    const infer__sx **items, *quote = infer__sx_word(c, "\""), *x;
+    const infer__sx **items, *quote = c->as == INFER__AS_MARKS ? c->quote : infer__sx_word(c, "\""), *x;
     uint32_t i, k;
     uint64_t j;
     memset(&list, 0, sizeof list);
@@ -237,16 +237,15 @@ static const infer__sx *infer__members_end(infer__members *m, uint32_t count, co
 
 static const infer__sx *infer__object_named(infer__schema *c, const infer__alt *a, const infer_json *name) {
     infer__nodes list;
-    infer__bytes key;
     const infer__sx *x = &INFER__SX_NONE;
+    size_t i = 0;
     memset(&list, 0, sizeof list);
-    memset(&key, 0, sizeof key);
-    key.mem = c->mem;
     if (infer__schema_member(c, a, name->s, (size_t)name->n, &list) < 0 || c->r != INFER_OK) return x;
-    infer__json_quote(&key, name->s, (size_t)name->n);
-    if (key.failed) infer__schema_no_memory(c);
-    else x = infer__sx_pair(c, infer__sx_text(c, key.s, key.n), infer__sx_shared(c, INFER__SX_COLON));
-    infer__bytes_free(&key);
+    if (c->args && c->args->member) return c->args->member(c->args, c, name, &list);
+    while (i < name->n && (uint8_t)name->s[i] > ' ' && !strchr(":,{}[]<>\"'", name->s[i])) i++;
+    if (c->as == INFER__AS_MARKS && i > 0 && i == name->n) x = infer__sx_text(c, name->s, (size_t)name->n);
+    else x = infer__sx_string(c, name->s, (size_t)name->n);
+    x = infer__sx_pair(c, x, infer__sx_shared(c, INFER__SX_COLON));
     return infer__sx_pair(c, x, infer__schema_rule(c, list.v, list.n));
 }
 
@@ -285,17 +284,21 @@ static const infer__sx *infer__schema_object(infer__schema *c, const infer__alt 
     infer__names names;
     const infer__sx *x;
     uint32_t i, k, plain = 1;
-    int only;
+    int only, others = 0;
     for (i = 0; i < a->n; i++)
-        for (k = 0; k < INFER__COUNT(KEYS); k++)
-            if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
-    if (plain) return infer__sx_shared(c, INFER__SX_OBJECT);
+        for (k = 0; k < INFER__COUNT(KEYS); k++) {
+            if (!infer__schema_key(a->nodes[i], KEYS[k])) continue;
+            plain = 0;
+            others |= k == 1 || k == 2; /* patternProperties, additionalProperties */
+        }
+    if (plain && !c->args) return infer__sx_shared(c, INFER__SX_OBJECT);
     memset(&names, 0, sizeof names);
     memset(&m, 0, sizeof m);
     m.c = c;
     infer__names_of(c, a, &names, &only);
     infer__schema_counts(c, a, "minProperties", "maxProperties", &m.min, &m.max);
     if (c->r != INFER_OK || m.min > m.max || m.max < names.n_required) return &INFER__SX_NONE;
+    if (c->args && (c->args->member || !others)) only = 1;
     m.extra = only ? &INFER__SX_NONE : infer__object_extras(c, a, &names);
     if (m.extra->kind == INFER__SX_NEVER && m.max >= names.n) m.max = INFER__SX_MANY;
     if (m.extra->kind == INFER__SX_NEVER && m.min > names.n) return &INFER__SX_NONE;
@@ -308,6 +311,12 @@ static const infer__sx *infer__schema_object(infer__schema *c, const infer__alt 
     }
     m.ws = infer__sx_shared(c, INFER__SX_WS);
     m.comma = infer__sx_pair(c, infer__sx_word(c, ","), m.ws);
+    if (c->args && c->args->member) {
+        m.ws = &INFER__SX_NOTHING;
+        m.comma = c->args->comma;
+        x = infer__object_members(c, a, &m, &names);
+        return infer__sx_pair(c, infer__sx_pair(c, c->args->open, x), c->args->close);
+    }
     x = infer__object_members(c, a, &m, &names);
     x = infer__sx_pair(c, infer__sx_pair(c, infer__sx_word(c, "{"), m.ws), x);
     return infer__sx_pair(c, x, infer__sx_word(c, "}"));

@@ -462,7 +462,8 @@ static const infer__sx *infer__pattern_class(infer__schema *c, const infer__rang
     static const infer__range RAW[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0xd7ff}, {0xe000, 0x10ffff}};
     static const struct { uint32_t cp, letter; } SHORT[] = { /* by letter */
         {'"', '"'}, {'/', '/'}, {'\\', '\\'}, {8, 'b'}, {12, 'f'}, {10, 'n'}, {13, 'r'}, {9, 't'}};
-    const infer__sx *items[3];
+    static const infer__range CC[] = {{'C', 'C'}, {'c', 'c'}};
+    const infer__sx *items[4];
     infer__range letters[8];
     infer__chars raw;
     uint32_t i, j, k = 0, controls = 0;
@@ -477,18 +478,34 @@ static const infer__sx *infer__pattern_class(infer__schema *c, const infer__rang
     }
     for (j = 0; j < INFER__COUNT(SHORT); j++)
         for (i = 0; i < n; i++)
-            if (ranges[i].lo <= SHORT[j].cp && SHORT[j].cp <= ranges[i].hi)
+            if (ranges[i].lo <= SHORT[j].cp && SHORT[j].cp <= ranges[i].hi &&
+                !(c->as == INFER__AS_PYTHON && j == 1)) /* "\/" is two characters there */
                 letters[k].lo = letters[k].hi = SHORT[j].letter, k++;
-    if (controls == UINT32_MAX && k == 8 && raw.n == 4 && raw.r[0].lo == 0x20 && raw.r[1].hi == 0x5b &&
+    if (controls == UINT32_MAX && k >= 7 && raw.n == 4 && raw.r[0].lo == 0x20 && raw.r[1].hi == 0x5b &&
         raw.r[2].hi == 0xd7ff && raw.r[0].hi == 0x21 && raw.r[1].lo == 0x23 && raw.r[2].lo == 0x5d &&
         raw.r[3].lo == 0xe000 && raw.r[3].hi == 0x10ffff)
         return infer__sx_shared(c, INFER__SX_CHAR);
+    items[3] = &INFER__SX_NONE;
+    for (i = 0; i < raw.n && c->as != INFER__AS_JSON; i++) { /* '<' as a code */
+        infer__range *r = &raw.r[i];
+        if (r->lo > '<' || r->hi < '<') continue;
+        items[3] = infer__sx_pair(c, infer__sx_word(c, "\\u003"), infer__sx_class(c, CC, 2));
+        if (r->hi > '<' && r->lo < '<') {
+            memmove(r + 2, r + 1, (raw.n++ - i - 1) * sizeof *r);
+            r[1].hi = r->hi;
+            r[1].lo = '<' + 1;
+            r->hi = '<' - 1;
+        } else if (r->hi > '<') r->lo = '<' + 1;
+        else if (r->lo < '<') r->hi = '<' - 1;
+        else memmove(r, r + 1, (--raw.n - i) * sizeof *r);
+        break;
+    }
     items[0] = k ? infer__sx_pair(c, infer__sx_word(c, "\\"), infer__sx_class(c, letters, k)) : &INFER__SX_NONE;
     items[1] = controls ? infer__pattern_controls(c, controls) : &INFER__SX_NONE;
     if (raw.n == 1 && raw.r[0].lo == raw.r[0].hi)
         items[2] = infer__sx_text(c, text, infer__utf8_put(raw.r[0].lo, text));
     else items[2] = infer__sx_class(c, raw.r, raw.n);
-    return infer__sx_alt(c, items, 3);
+    return infer__sx_alt(c, items, 4);
 }
 
 /* A pattern without anchors inside, as text between quotes. NULL: it has some. */

@@ -86,7 +86,7 @@ static int infer__schema_lang(infer__schema *c, const infer_json *node, int whic
 static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *a, const infer__lang *extra,
                                             uint32_t n) {
     enum { MOST = 24 };
-    infer__lang l[MOST];
+    infer__lang l[MOST + 8];
     const infer_json *where = a->n ? a->nodes[0] : c->root;
     infer__range all = {0, 0x10ffff};
     const infer__sx *x;
@@ -104,11 +104,22 @@ static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *
     infer__schema_counts(c, a, "minLength", "maxLength", &min, &max);
     if (min > max || c->r != INFER_OK) return &INFER__SX_NONE;
     x = infer__sx_shared(c, INFER__SX_CHAR);
+    if (c->avoid[0]) {
+        for (i = k = 0; i < INFER__COUNT(c->avoid) && c->avoid[i]; i++) k += (uint32_t)strlen(c->avoid[i]);
+        if (n == 0 &&
+            INFER__MIN(max == INFER__SX_MANY ? min : max, INFER__SCHEMA_COUNT) > 12000 / k) { /* marks begin with it */
+            infer__range but[] = {{0, '<' - 1}, {'<' + 1, 0xd7ff}, {0xe000, 0x10ffff}};
+            x = infer__sx_class(c, but, 3);
+        } else {
+            for (i = 0; i < INFER__COUNT(c->avoid) && c->avoid[i]; i++)
+                l[n++].x = infer__pattern_exact(c, c->avoid[i], strlen(c->avoid[i]));
+        }
+    }
     if (n == 0) {
         if (min > INFER__SCHEMA_COUNT) infer__schema_no(c, where, "minLength above 100000");
         return infer__sx_rep(c, x, min, max == INFER__SX_MANY ? max : INFER__MIN(max, INFER__SCHEMA_COUNT));
     }
-    if (n == 1 && l[0].want && !l[0].whole) {
+    if (n == 1 && l[0].want && !l[0].whole && c->as != INFER__AS_MARKS) {
         x = infer__pattern_text(c, l[0].x);
         infer__pattern_length(l[0].x, &low, &high);
         if (x && low >= min && (max == INFER__SX_MANY || (high <= max && infer__pattern_anchored(l[0].x)))) return x;
@@ -120,11 +131,11 @@ static const infer__sx *infer__schema_chars(infer__schema *c, const infer__alt *
         l[n].want = l[n].whole = 1;
         n++;
     }
-    return c->r == INFER_OK ? infer__dfa_text(c, where, l, n, 0) : &INFER__SX_NONE;
+    return c->r == INFER_OK ? infer__dfa_text(c, where, l, n, c->avoid[0] != NULL) : &INFER__SX_NONE;
 }
 
 static const infer__sx *infer__schema_string(infer__schema *c, const infer__alt *a) {
-    const infer__sx *x, *quote;
+    const infer__sx *x, *quote = c->as == INFER__AS_MARKS ? c->quote : infer__sx_word(c, "\"");
     uint32_t i, k, plain = 1;
     static const char *const KEYS[] = {"pattern",           "format", "minLength", "maxLength", INFER__KEY_NOT_PATTERN,
                                        INFER__KEY_NOT_EQUAL};
@@ -133,7 +144,6 @@ static const infer__sx *infer__schema_string(infer__schema *c, const infer__alt 
             if (infer__schema_key(a->nodes[i], KEYS[k])) plain = 0;
     if (plain) return infer__sx_shared(c, INFER__SX_STRING);
     x = infer__schema_chars(c, a, NULL, 0);
-    quote = infer__sx_word(c, "\"");
     return infer__sx_pair(c, infer__sx_pair(c, quote, x), quote);
 }
 
@@ -164,11 +174,44 @@ static void infer__literal_space(infer__literal *l, int which) { /* what stands 
     if (which >= 0) infer__literal_add(l, infer__sx_shared(l->c, which));
 }
 
+static void infer__literal_name(infer__literal *l, const infer_json *v) {
+    infer__literal_space(l, -1);
+    infer__literal_add(l, infer__sx_string(l->c, v->s, (size_t)v->n));
+}
+static const char *infer__sx_constant(const infer__schema *c, int32_t kind) {
+    static const char *const WORDS[][2] = {{"null", "None"}, {"true", "True"}, {"false", "False"}};
+    return WORDS[kind == INFER_JSON_TRUE ? 1 : kind == INFER_JSON_FALSE ? 2 : 0][c->as == INFER__AS_PYTHON];
+}
+
+static const infer__sx *infer__sx_string(infer__schema *c, const char *s, size_t n) {
+    const infer__sx *x = &INFER__SX_NONE;
+    infer__bytes text, in;
+    size_t i;
+    if (c->as == INFER__AS_MARKS) {
+        const size_t len = strlen(c->avoid[0]);
+        for (i = 0; i + len <= n; i++) if (memcmp(s + i, c->avoid[0], len) == 0) return x;
+        return infer__sx_pair(c, infer__sx_pair(c, c->quote, infer__sx_text(c, s, n)), c->quote);
+    }
+    memset(&text, 0, sizeof text);
+    memset(&in, 0, sizeof in);
+    text.mem = in.mem = c->mem;
+    infer__json_quote(&in, s, n);
+    for (i = 0; i < in.n; i++)
+        if (in.s[i] == '<' && c->as != INFER__AS_JSON) infer__bytes_text(&text, "\\u003c");
+        else infer__bytes_char(&text, in.s[i]);
+    if (text.failed || in.failed) infer__schema_no_memory(c);
+    else x = infer__sx_text(c, text.s, text.n);
+    infer__bytes_free(&text);
+    infer__bytes_free(&in);
+    return x;
+}
+
 static void infer__literal_put(infer__literal *l, const infer_json *v) { /* JSON's depth is bounded */
     int object = v->kind == INFER_JSON_OBJECT;
     uint64_t i;
     if (v->kind == INFER_JSON_INT || v->kind == INFER_JSON_FLOAT) infer__bytes_put(&l->text, v->s, (size_t)v->n);
-    else if (!object && v->kind != INFER_JSON_ARRAY) infer__json_write(&l->text, v, -1);
+    else if (v->kind == INFER_JSON_STRING) infer__literal_name(l, v);
+    else if (!object && v->kind != INFER_JSON_ARRAY) infer__bytes_text(&l->text, infer__sx_constant(l->c, v->kind));
     else {
         infer__bytes_char(&l->text, object ? '{' : '[');
         infer__literal_space(l, INFER__SX_WS);
@@ -179,7 +222,7 @@ static void infer__literal_put(infer__literal *l, const infer_json *v) { /* JSON
                 infer__literal_space(l, INFER__SX_WS);
             }
             if (object) {
-                infer__json_quote(&l->text, item->s, (size_t)item->n);
+                infer__literal_name(l, item);
                 infer__literal_space(l, INFER__SX_COLON);
                 item++;
             }

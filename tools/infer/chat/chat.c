@@ -17,13 +17,15 @@ typedef struct talk {
     infer_chat_params chat;
     infer_generate_params generate;
     conversation all;
+    attachments shown;
     chat_file *file; /* --session; NULL = none */
     size_t stored;   /* bytes of all.json that it has */
-    int broken;      /* it could not be written */
+    int broken;      /* nothing more can be done: it could not be written, for instance */
     cli_editor *editor;
     int terminal, styles; /* terminal: input is interactive */
     int kind;             /* INFER_CHAT_* that was shown last, 0 = nothing yet */
     infer_chat_parser *last; /* the last reply, whose calls wait for results */
+    const char *tool_choice; /* required, or the tool that is to be called; NULL = none */
 } talk;
 
 /* ---- showing -------------------------------------------------------------------------------- */
@@ -109,10 +111,29 @@ static void forget_dropped(talk *t, int32_t messages) {
             turns == 1 ? "turn was" : "turns were");
 }
 
+/* --tool-choice: the grammar of a reply to the user, which is calls; none for a reply to what calls returned. */
+static int force_calls(talk *t) {
+    infer_chat_grammar_params p;
+    infer_error err;
+    infer_grammar_destroy(t->common->sampling.grammar);
+    t->common->sampling.grammar = NULL;
+    if (t->last && infer_chat_parser_reply(t->last)->n_calls > 0) return 1;
+    memset(&p, 0, sizeof p);
+    if (strcmp(t->tool_choice, "required") != 0) {
+        p.tool = t->tool_choice;
+        p.most = 1;
+    }
+    if (infer_chat_grammar(&t->common->sampling.grammar, t->model, &t->chat, &p, &err) == INFER_OK) return 1;
+    return cli_fail("chat", "--tool-choice: %s", err.message) == CLI_DONE;
+}
+
 /* A grammar is followed from its start in every reply, so each gets a sampler of its own. */
 static int restart_grammar(talk *t) {
-    if (t->common->sampling.grammar == NULL || !t->replies++) return 1;
+    if (t->common->sampling.grammar == NULL && t->tool_choice == NULL) return 1;
+    if (!t->replies++ && t->tool_choice == NULL) return 1;
     infer_sampler_destroy(t->sampler);
+    t->sampler = NULL;
+    if (t->tool_choice && !force_calls(t)) return 0;
     t->sampler = cli_sampler("chat", t->model, &t->common->sampling, ++t->seed);
     return t->sampler != NULL;
 }
@@ -122,16 +143,27 @@ static void forget_calls(talk *t) {
     t->last = NULL;
 }
 
+/* What the conversation shows. */
+static int gather(talk *t) {
+    if (!attach_gather(&t->shown, &t->all)) return 0;
+    t->chat.media = t->shown.media;
+    t->chat.n_media = t->shown.n_media;
+    return 1;
+}
+
 /* Reply to the conversation. On failure says why. */
 static int reply(talk *t) {
     infer_generate_info info;
     infer_chat_parser *parser = NULL;
     infer_result r;
-    if (!restart_grammar(t)) return 0;
+    if (!gather(t)) return 0;
     if (t->chat.on_full == INFER_CHAT_FULL_DROP) t->chat.room = room_to_make(t);
     t->chat.messages_json = conversation_close(&t->all);
     t->kind = 0;
-    if (t->chat.messages_json == NULL) return 0;
+    if (t->chat.messages_json == NULL || !restart_grammar(t)) {
+        conversation_open(&t->all);
+        return 0;
+    }
     memset(&info, 0, sizeof info);
     cli_run_forget();
     cli_run_begin(t->session);
@@ -232,12 +264,15 @@ static int do_reset(talk *t, const char *argument) {
     (void)argument;
     forget_calls(t);
     while (conversation_undo(&t->all)) {}
+    t->shown.n_next = 0;
     printf("the conversation was reset\n");
     return 1;
 }
 
 static int do_undo(talk *t, const char *argument) {
+    const char *path = attach_undo(&t->shown);
     (void)argument;
+    if (path) return printf("%s is no longer attached\n", path) > 0;
     forget_calls(t);
     printf(conversation_undo(&t->all) ? "the last turn was removed\n" : "nothing to undo\n");
     return 1;
@@ -264,10 +299,27 @@ static int do_save(talk *t, const char *argument) {
 }
 
 static int do_load(talk *t, const char *argument) {
+    conversation other;
+    memset(&other, 0, sizeof other);
     if (*argument == 0) printf("usage: /load FILE\n");
-    else if (conversation_load(&t->all, argument)) {
+    else if (conversation_load(&other, argument) && !attach_gather(&t->shown, &other)) conversation_free(&other);
+    else if (other.json.s) {
+        conversation_free(&t->all);
+        t->all = other;
         forget_calls(t);
         printf("loaded: %lu %s\n", (unsigned long)t->all.n, t->all.n == 1 ? "turn" : "turns");
+    }
+    return 1;
+}
+
+static int do_attach(talk *t, const char *argument) {
+    infer_model_info info;
+    if (*argument == 0) printf("usage: /image FILE, /audio FILE\n");
+    else if (infer_model_get_info(t->model, &info) == INFER_OK && !info.images && !info.sounds)
+        printf("the model was opened without a projector: infer chat MODEL --projector FILE\n");
+    else {
+        cli_run_forget();
+        if (attach(&t->shown, argument)) printf("%s is for the next message\n", argument);
     }
     return 1;
 }
@@ -284,6 +336,7 @@ static const struct {
     {"/undo", "", "take back the last turn", do_undo},
     {"/regen|/retry", "", "write the last reply again", do_regen},
     {"/system", "TEXT", "change the system message", do_system},
+    {"/image,/audio", "FILE", "show the model a picture or sound with the next message", do_attach},
     {"/save", "FILE", "write the conversation as JSON", do_save},
     {"/load", "FILE", "continue a saved conversation", do_load},
     {"/exit,/bye|/quit", "", "end the chat, as Ctrl-D does", do_exit},
@@ -335,6 +388,13 @@ static int results(talk *t) {
     return 1;
 }
 
+/* A user's message, with what is attached. Returns 0 after saying why not. */
+static int say(talk *t, const char *text, size_t n) {
+    const int ok = conversation_say(&t->all, text, n, t->shown.next, t->shown.n_next);
+    if (ok) t->shown.n_next = 0;
+    return ok;
+}
+
 /* A turn of the user: 1 = a reply is due, 0 = there is nothing to reply to, -1 = end of input. */
 static int listen(talk *t) {
     const char *line;
@@ -347,8 +407,9 @@ static int listen(talk *t) {
         line++;
         n--;
     }
-    conversation_say(&t->all, line, n);
-    return 1;
+    if (say(t, line, n)) return 1;
+    if (!t->terminal) t->broken = 1;
+    return 0;
 }
 
 static int converse(talk *t) {
@@ -374,7 +435,7 @@ static int converse(talk *t) {
 /* ---- the command ---------------------------------------------------------------------------- */
 
 typedef struct request {
-    const char *system, *system_path, *tools_path, *template_path, *begun, *text, *text_path, *session;
+    const char *system, *system_path, *tools_path, *tool_choice, *template_path, *begun, *text, *text_path, *session;
     cli_list stop, stop_ids;
     infer_token *stop_tokens; /* those of stop_ids */
     int64_t limit, thinking, thinking_tokens, color, on_full;
@@ -389,7 +450,8 @@ static int try_template(talk *t) {
     infer_rendering *made = NULL;
     infer_error err;
     infer_result r;
-    conversation_say(&t->all, "x", 1);
+    if (!gather(t)) return 0;
+    conversation_say(&t->all, "x", 1, NULL, 0);
     t->chat.messages_json = conversation_close(&t->all);
     if (t->chat.messages_json == NULL) return 0;
     r = infer_chat_render(t->model, &t->chat, &made, &err);
@@ -404,16 +466,14 @@ static int try_template(talk *t) {
 
 /* The conversation itself, once all objects exist. */
 static int begin(talk *t, const request *q) {
-    int ok = 1;
+    int ok = 1, i;
     const int alone = q->prompt && !q->go_on;
     t->terminal = !alone && platform_is_terminal(stdin);
     t->styles = q->color == 1 || (q->color == 0 && t->terminal && platform_styles(stdout));
     if (t->terminal || (alone && platform_is_terminal(stdout))) cli_catch_interrupts();
     if (!alone && (t->editor = cli_editor_open(t->styles)) == NULL) return 0;
-    if (q->prompt) {
-        conversation_say(&t->all, q->prompt, q->n_prompt);
-        ok = !t->all.json.failed && answer(t);
-    }
+    for (i = 0; ok && i < t->common->media.n; i++) ok = attach(&t->shown, t->common->media.items[i]);
+    if (ok && q->prompt) ok = say(t, q->prompt, q->n_prompt) && answer(t);
     return ok && (alone || converse(t));
 }
 
@@ -421,14 +481,15 @@ static int with_model(infer_model *model, const request *q, cli_common *common, 
     infer_context_params params;
     infer_context *context = NULL;
     int ok = 0;
-    t->model = model;
-    t->common = common;
+    t->model = t->shown.model = model;
+    t->shown.common = t->common = common;
     t->seed = common->seed_given ? (uint64_t)common->seed : cli_random_seed();
     conversation_begin(&t->all, q->system);
     t->chat.allow_chatml = q->chatml;
     t->chat.thinking = q->thinking == 0 ? 1 : q->thinking == 1 ? -1 : 0;
     t->chat.thinking_tokens = (int32_t)q->thinking_tokens;
     t->chat.begun = q->begun;
+    t->tool_choice = q->tool_choice;
     t->generate.lookup = q->lookup;
     t->generate.mtp = q->mtp;
     t->chat.fn = show;
@@ -440,7 +501,10 @@ static int with_model(infer_model *model, const request *q, cli_common *common, 
     t->generate.n_stop_tokens = q->stop_ids.n;
     t->generate.seconds = q->seconds;
     t->chat.on_full = q->on_full == 1 ? INFER_CHAT_FULL_STOP : INFER_CHAT_FULL_DROP;
-    if ((t->file && !resume(t)) || !try_template(t)) return 0;
+    if ((t->file && !resume(t)) || !try_template(t)) {
+        attach_free(&t->shown);
+        return 0;
+    }
     if (cli_grammar("chat", model, &common->sampling)) t->sampler = cli_sampler("chat", model, &common->sampling, t->seed);
     cli_context_params(common, &params);
     if (t->sampler && cli_session("chat", model, &params, cli_cells(common, model, 0), &context, &t->session) &&
@@ -448,6 +512,7 @@ static int with_model(infer_model *model, const request *q, cli_common *common, 
         ok = begin(t, q);
     cli_editor_close(t->editor);
     forget_calls(t);
+    attach_free(&t->shown);
     infer_session_destroy(t->session);
     infer_context_destroy(context);
     infer_sampler_destroy(t->sampler);
@@ -500,6 +565,7 @@ int cmd_chat(int argc, char **argv) {
         {"-sys,--system|--system-prompt", OPT_STRING, &q.system, "TEXT", "the system message", 0, 0},
         {"-sysf,--system-file|--system-prompt-file", OPT_STRING, &q.system_path, "FILE", "the system message, from a file", 0, 0},
         {"--tools", OPT_STRING, &q.tools_path, "FILE|TEXT", "tools that the model may call: a JSON list", 0, 0},
+        {"--tool-choice", OPT_STRING, &q.tool_choice, "NAME", "make the reply to a turn a call of this tool; required: of any tools", 0, 0},
         {"--thinking|--think", OPT_CHOICE, &q.thinking, "on|off", "switch reasoning, if the template has a switch", 0, 0},
         {"--think-tokens", OPT_INT, &q.thinking_tokens, "N", "end reasoning after N tokens", 1, INT32_MAX / 2},
         {"--begin", OPT_TEXT, &q.begun, "TEXT", "start every reply with this text (@FILE: a file's)", 0, 0},
@@ -527,7 +593,7 @@ int cmd_chat(int argc, char **argv) {
                            "model evaluated of them, which only saves time.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING | TAKES_MEDIA,
                            1,
                            2};
     cli_common common;
@@ -542,6 +608,9 @@ int cmd_chat(int argc, char **argv) {
     }
     if (args[1] || (q.text && q.text_path)) return cli_usage_error("chat", "give one of TEXT, -p TEXT and -f FILE");
     if (q.system && q.system_path) return cli_usage_error("chat", "give one of --system and --system-file");
+    if (q.tool_choice && q.tools_path == NULL) return cli_usage_error("chat", "--tool-choice needs --tools");
+    if (q.tool_choice && (common.sampling.grammar_text || common.sampling.schema_text || common.sampling.json_object || q.begun))
+        return cli_usage_error("chat", "--tool-choice excludes --grammar, --schema, --json-object and --begin");
     if (single && q.text == NULL && q.text_path == NULL) return cli_usage_error("chat", "-st needs -p TEXT or -f FILE");
     if (single) q.go_on = 0;
     ok = with_texts(&q, args[0], &common);

@@ -153,12 +153,12 @@ int chat_response_format(job *j, const infer_json *format, const char *where) {
 
 /* ---- tools ---------------------------------------------------------------------------------- */
 
-const char *chat_tool_name(const infer_json *tool) { return infer_json_string(infer_json_get(infer_json_get(tool, "function"), "name"), NULL); }
+static const char *tool_name(const infer_json *tool) { return infer_json_string(infer_json_get(infer_json_get(tool, "function"), "name"), NULL); }
 
 static int check_tool(const infer_json *tool, size_t i, failure *f) {
     if (!json_is(infer_json_get(tool, "type"), "function"))
         return fail(f, 400, "unsupported_tool", "tools", "tools[%lu]: only the type 'function' is supported", (unsigned long)i);
-    if (chat_tool_name(tool) == NULL || chat_tool_name(tool)[0] == 0)
+    if (tool_name(tool) == NULL || tool_name(tool)[0] == 0)
         return fail(f, 400, "invalid_type", "tools", "tools[%lu]: function.name must be a text", (unsigned long)i);
     return 1;
 }
@@ -186,7 +186,14 @@ int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice) {
     j->chat.tools_json = j->tools.s;
     j->tool_calls = 1;
     j->one_call = j->asked.has_parallel && !j->asked.parallel;
-    if (name || (choice && strcmp(choice, "required") == 0)) return chat_force(j, tools, name);
+    if (name || (choice && strcmp(choice, "required") == 0)) {
+        if (j->grammar) return fail(f, 400, NULL, "tool_choice", "'tool_choice' that forces a call cannot be combined with another form of the reply");
+        if (j->begun.n) return fail(f, 400, NULL, "tool_choice", "'tool_choice' cannot force a call in a reply that the last message has begun");
+        if (name) out(&j->tool, "%s", name);
+        j->one_call |= name != NULL;
+        j->forced = 1;
+        return !j->tool.failed || fail(f, 503, NULL, NULL, "out of memory");
+    }
     if (j->formed) return fail(f, 400, NULL, "response_format", "'response_format' and 'tools' exclude each other, unless 'tool_choice' is none");
     return 1;
 }
@@ -277,13 +284,30 @@ static int append(job *j, const char *text) {
     return !j->ended.failed || fail(&j->call->failure, 503, NULL, NULL, "out of memory");
 }
 
+/* The reply consists of calls, after reasoning where the template has it. */
+static int force(job *j) {
+    infer_chat_grammar_params p;
+    infer_error err;
+    failure *f = &j->call->failure;
+    infer_result r;
+    memset(&p, 0, sizeof p);
+    p.tool = j->tool.n ? j->tool.s : NULL;
+    p.most = j->one_call;
+    p.no_reasoning = j->no_reasoning;
+    r = infer_chat_grammar(&j->grammar, j->model->model, &j->chat, &p, &err);
+    if (r == INFER_OK) return 1;
+    if (r == INFER_ERR_MEMORY) return fail(f, 503, NULL, "tool_choice", "%s", err.message);
+    return fail(f, 400, "unsupported_value", "tool_choice", "'tool_choice': %s", err.message);
+}
+
 /* A reply in a given form must not begin in the middle of reasoning: it is switched off, or ended at once, as templates with a switch do. */
 int chat_check(job *j) {
     const char *names = strchr(j->model->format, '/');
     int opens = 0;
     size_t i;
     if (j->formed && strcmp(j->model->format, "harmony") == 0) return append(j, "<|channel|>final<|message|>");
-    if ((!j->formed && !j->forced) || names == NULL) return 1;
+    if (j->forced) return force(j);
+    if (!j->formed || names == NULL) return 1;
     if (j->chat.thinking == 1) return fail(&j->call->failure, 400, NULL, "response_format", "a reply of a given form has no place for reasoning");
     j->chat.thinking = -1;
     if (!opens_reasoning(j, &opens)) return 0;
@@ -293,6 +317,6 @@ int chat_check(job *j) {
         if (!append(j, ENDS[i].end) || !opens_reasoning(j, &opens)) return 0;
     }
     if (!opens) return 1;
-    return fail(&j->call->failure, 400, "unsupported_parameter", j->forced ? "tool_choice" : "response_format",
+    return fail(&j->call->failure, 400, "unsupported_parameter", "response_format",
                 "unsupported parameter: replies of this model begin with reasoning, and its template cannot switch that off");
 }

@@ -260,7 +260,7 @@ static int score_prompts(job *j, size_t n) {
     infer_error err;
     infer_result r = INFER_OK;
     size_t i;
-    if (!models_texts(j->server, j->model, &j->call->failure)) return 0;
+    if (!models_texts(j->server, j->model, NULL, &j->call->failure)) return 0;
     for (i = 0; r == INFER_OK && i < p->n; i++) r = score_prompt(j, &p->list[i], &p->lists[i * n], n, &err);
     models_texts_done(j->server, j->model);
     return r == INFER_OK || fail_by(&j->call->failure, r, err.message);

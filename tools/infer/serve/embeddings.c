@@ -1,4 +1,7 @@
-/* embeddings.c: POST /v1/embeddings and /v1/rerank: vectors and scores of texts. */
+/* embeddings.c: POST /v1/embeddings and /v1/rerank: vectors and scores of texts.
+ *
+ * A model has one context for them. The request that gets it takes those that wait for vectors of the same kind along: their texts go
+ * through the model side by side, and a text's vector does not depend on the others. */
 #include "serve.h"
 
 #include <stdlib.h>
@@ -15,14 +18,23 @@ typedef struct texts {
     const infer_token **ids; /* NULL = texts */
     size_t *n_ids;
     size_t n;
+    int32_t *counts; /* tokens of each */
     double looked;
     infer_embed_params p;
+    float *vectors;
+    int32_t width;
+    int done;
+    infer_result result;
+    infer_error error;
+    struct texts *next; /* models_lock: in the model's `asking`; else of a batch */
 } texts;
 
 static void texts_free(texts *t) {
     size_t i;
     for (i = 0; t->ids && i < t->n; i++) free((void *)t->ids[i]);
     free((void *)t->ids);
+    free(t->vectors);
+    free(t->counts);
     free(t->n_ids);
     free((void *)t->texts);
     free(t->lengths);
@@ -30,7 +42,7 @@ static void texts_free(texts *t) {
 
 static int no_memory(texts *t) { return fail(&t->call->failure, 503, NULL, NULL, "out of memory"); }
 
-/* A client that has gone ends the work. */
+/* Clients that have all gone end the work. */
 static int look(void *user, float done) {
     texts *t = user;
     const double now = platform_clock();
@@ -38,7 +50,8 @@ static int look(void *user, float done) {
     if (t->call->server->abort) return 1;
     if (now - t->looked < 0.2) return 0;
     t->looked = now;
-    return !call_alive(t->call);
+    while (t && !call_alive(t->call)) t = t->next;
+    return t == NULL;
 }
 
 static const char WHAT[] = "a text, a list of texts, a list of tokens or a list of such lists";
@@ -68,9 +81,10 @@ static int take(texts *t, const infer_json *given, const char *param) {
     t->texts = calloc(n, sizeof *t->texts);
     t->lengths = calloc(n, sizeof *t->lengths);
     t->n_ids = calloc(n, sizeof *t->n_ids);
+    t->counts = calloc(n, sizeof *t->counts);
     if (tokens) t->ids = calloc(n, sizeof *t->ids);
     t->n = n;
-    if (!t->texts || !t->lengths || !t->n_ids || (tokens && !t->ids)) return no_memory(t);
+    if (!t->texts || !t->lengths || !t->n_ids || !t->counts || (tokens && !t->ids)) return no_memory(t);
     for (i = 0; i < n; i++) {
         const infer_json *one = list ? infer_json_at(given, i) : given;
         if (tokens ? !take_ids(t, i, one, param) : (t->texts[i] = text_of(one, &t->lengths[i])) == NULL)
@@ -83,13 +97,8 @@ static int take(texts *t, const infer_json *given, const char *param) {
 /* Tokens of the request, for its usage. */
 static long long count_tokens(const texts *t) {
     long long all = 0;
-    size_t i, n;
-    infer_error err;
-    for (i = 0; i < t->n; i++) {
-        n = t->ids ? t->n_ids[i] : 0;
-        if (!t->ids && infer_tokenize(t->model->model, t->texts[i], t->lengths[i], INFER_TEXT_ADD_SPECIAL, NULL, 0, &n, &err) != INFER_OK) n = 0;
-        all += (long long)n;
-    }
+    size_t i;
+    for (i = 0; i < t->n; i++) all += t->counts[i];
     return all;
 }
 
@@ -104,6 +113,7 @@ static void texts_params(texts *t) {
     t->p.lengths = t->ids ? NULL : t->lengths;
     t->p.ids = t->ids;
     t->p.n_ids = t->ids ? t->n_ids : NULL;
+    t->p.counts = t->counts;
     t->p.progress = look;
     t->p.progress_user = t;
 }
@@ -154,11 +164,104 @@ static void write_vector(cli_text *t, const float *v, int32_t width, int base64)
     out(t, base64 ? "\"" : "]");
 }
 
+void texts_join(texts **list, texts *t) {
+    while (*list) list = &(*list)->next;
+    t->next = NULL;
+    *list = t;
+}
+
+void texts_leave(texts **list, texts *t) {
+    while (*list && *list != t) list = &(*list)->next;
+    if (*list) *list = t->next;
+    t->next = NULL;
+}
+
+/* One request alone. */
+static void make_vectors(texts *t) {
+    t->next = NULL;
+    t->result = infer_embed(t->model->texts, t->ids ? NULL : t->texts, (int32_t)t->n, &t->p, t->vectors, &t->error);
+    t->done = 1;
+}
+
+/* The n texts of all requests in one call. Returns 0 when there is no memory for it. */
+static int make_together(texts *first, size_t n) {
+    infer_embed_params p = first->p;
+    const size_t width = (size_t)first->width;
+    float *vectors = cli_alloc("serve", n * width, sizeof *vectors);
+    const char **all = calloc(n, sizeof *all);
+    size_t *lengths = calloc(n, sizeof *lengths), *n_ids = calloc(n, sizeof *n_ids), at = 0, i;
+    const infer_token **ids = calloc(n, sizeof *ids);
+    infer_result *results = calloc(n, sizeof *results);
+    int32_t *counts = calloc(n, sizeof *counts);
+    texts *t, *next;
+    const int ok = vectors && all && lengths && n_ids && ids && results && counts;
+    infer_result r = INFER_OK;
+    infer_error err;
+    for (t = first; ok && t; t = t->next) {
+        for (i = 0; i < t->n; i++, at++) {
+            all[at] = t->texts[i];
+            lengths[at] = t->lengths[i];
+            n_ids[at] = t->n_ids[i];
+            ids[at] = t->ids ? t->ids[i] : NULL;
+        }
+    }
+    p.lengths = first->ids ? NULL : lengths;
+    p.ids = first->ids ? ids : NULL;
+    p.n_ids = first->ids ? n_ids : NULL;
+    p.counts = counts;
+    p.results = results;
+    p.progress_user = first;
+    if (ok) r = infer_embed(first->model->texts, first->ids ? NULL : all, (int32_t)n, &p, vectors, &err);
+    for (t = first, at = 0; ok && t; at += t->n, t = next) {
+        next = t->next;
+        t->done = 1;
+        for (i = 0; i < t->n && results[at + i] == INFER_OK; i++) {}
+        if (r == INFER_CANCELLED) {
+            t->result = r;
+            t->error = err;
+        } else if (r != INFER_OK || i < t->n) make_vectors(t); /* for its own error */
+        else {
+            memcpy(t->vectors, vectors + at * width, t->n * width * sizeof *vectors);
+            memcpy(t->counts, counts + at, t->n * sizeof *counts);
+        }
+    }
+    free(vectors);
+    free((void *)all);
+    free(lengths);
+    free(n_ids);
+    free((void *)ids);
+    free(results);
+    free(counts);
+    return ok;
+}
+
+/* The vectors of t, and of those that wait for the same kind. The model's context is locked. */
+static void make_waiting(texts *t) {
+    server *s = t->call->server;
+    texts *batch = NULL, *x, *next;
+    size_t n = 0;
+    if (t->done) return; /* by another request */
+    pthread_mutex_lock(&s->models_lock);
+    texts_leave(&t->model->asking, t);
+    texts_join(&batch, t);
+    n = t->n;
+    for (x = t->model->asking; x; x = next) {
+        next = x->next;
+        if (n + x->n > MAX_TEXTS || !x->ids != !t->ids || x->p.dimensions != t->p.dimensions) continue;
+        n += x->n;
+        texts_leave(&t->model->asking, x);
+        texts_join(&batch, x);
+    }
+    pthread_mutex_unlock(&s->models_lock);
+    if (batch->next && make_together(batch, n)) return;
+    for (x = batch; x; x = next) {
+        next = x->next;
+        make_vectors(x);
+    }
+}
+
 static void embed(texts *t, const asked *a, int base64) {
     call *c = t->call;
-    infer_error err;
-    infer_result r;
-    float *v;
     int32_t width;
     size_t i;
     long long tokens;
@@ -170,27 +273,27 @@ static void embed(texts *t, const asked *a, int base64) {
         fail(&c->failure, 400, "unsupported", "model", "the model has no vectors of texts%s", a->dimensions > 0 ? " of so many dimensions" : "");
         return;
     }
-    v = cli_alloc("serve", t->n * (size_t)width, sizeof *v);
-    if (v == NULL) {
+    t->width = width;
+    t->vectors = cli_alloc("serve", t->n * (size_t)width, sizeof *t->vectors);
+    if (t->vectors == NULL) {
         no_memory(t);
         return;
     }
-    if (models_texts(c->server, t->model, &c->failure)) {
-        r = infer_embed(t->model->texts, t->ids ? NULL : t->texts, (int32_t)t->n, &t->p, v, &err);
+    if (models_texts(c->server, t->model, t, &c->failure)) {
+        make_waiting(t);
         models_texts_done(c->server, t->model);
-        if (r != INFER_OK) fail_by(&c->failure, r, err.message);
+        if (t->result != INFER_OK) fail_by(&c->failure, t->result, t->error.message);
     }
     if (!c->failure.status) {
         tokens = count_tokens(t);
         out(&c->out, "{\"object\":\"list\",\"data\":[");
         for (i = 0; i < t->n; i++) {
             out(&c->out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", (long long)i);
-            write_vector(&c->out, v + i * (size_t)width, width, base64);
+            write_vector(&c->out, t->vectors + i * (size_t)width, width, base64);
             out(&c->out, "}");
         }
         out(&c->out, "],\"model\":%j,\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}", t->model->id, tokens, tokens);
     }
-    free(v);
 }
 
 void route_embeddings(call *c) {
@@ -233,16 +336,13 @@ static int better(const void *a, const void *b) {
 
 static void write_ranked(const texts *t, const asked *a, const float *scores, ranked *r) {
     call *c = t->call;
-    infer_error err;
-    size_t i, n = a->top_n > 0 && (size_t)a->top_n < t->n ? (size_t)a->top_n : t->n, query = 0;
-    long long tokens;
+    size_t i, n = a->top_n > 0 && (size_t)a->top_n < t->n ? (size_t)a->top_n : t->n;
+    const long long tokens = count_tokens(t);
     for (i = 0; i < t->n; i++) {
         r[i].score = scores[i];
         r[i].text = i;
     }
     qsort(r, t->n, sizeof *r, better);
-    if (infer_tokenize(t->model->model, a->query, strlen(a->query), 0, NULL, 0, &query, &err) != INFER_OK) query = 0;
-    tokens = count_tokens(t) + (long long)(query * t->n);
     out(&c->out, "{\"object\":\"list\",\"model\":%j,\"results\":[", t->model->id);
     for (i = 0; i < n; i++) {
         out(&c->out, "%s{\"index\":%d,\"relevance_score\":%g", i ? "," : "", (long long)r[i].text, (double)r[i].score);
@@ -267,7 +367,7 @@ static void rerank(texts *t, const asked *a) {
     scores = cli_alloc("serve", t->n, sizeof *scores);
     order = cli_alloc("serve", t->n, sizeof *order);
     if (!scores || !order) no_memory(t);
-    else if (models_texts(c->server, t->model, &c->failure)) {
+    else if (models_texts(c->server, t->model, NULL, &c->failure)) {
         r = infer_rerank(t->model->texts, a->query, t->texts, (int32_t)t->n, &t->p, scores, &err);
         models_texts_done(c->server, t->model);
         if (r != INFER_OK) fail_by(&c->failure, r, err.message);

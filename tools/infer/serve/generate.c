@@ -458,6 +458,7 @@ void job_free(job *j) {
     out_end(&j->variables);
     out_end(&j->begun);
     out_end(&j->ended);
+    out_end(&j->tool);
     out_end(&j->events);
     out_end(&j->taken);
     out_end(&j->out);

@@ -175,6 +175,7 @@ static int write_tools(cli_text *t, cli_text *choice, asked *a, failure *f) {
 
 static int prepare_thinking(job *j) {
     const infer_json *thinking = j->asked.thinking, *type = infer_json_get(thinking, "type"), *budget = infer_json_get(thinking, "budget_tokens");
+    j->no_reasoning = thinking == NULL; /* there it is asked for */
     if (thinking == NULL || json_is(type, "adaptive")) return 1;
     if (json_is(type, "disabled")) {
         if (strchr(j->model->format, '/')) j->chat.thinking = -1;

@@ -369,13 +369,14 @@ void models_release(server *s, served *m) {
     pthread_mutex_unlock(&s->models_lock);
 }
 
-int models_texts(server *s, served *m, failure *f) {
+int models_texts(server *s, served *m, struct texts *t, failure *f) {
     infer_context_params params;
     infer_error err;
     int busy;
     pthread_mutex_lock(&s->models_lock);
     busy = m->texts_waiting >= s->options->waiting;
     m->texts_waiting += !busy;
+    if (!busy && t) texts_join(&m->asking, t);
     pthread_mutex_unlock(&s->models_lock);
     if (busy) {
         f->retry = 1;
@@ -388,6 +389,9 @@ int models_texts(server *s, served *m, failure *f) {
     if (infer_context_create(&m->texts, m->model, &params, &err) == INFER_OK && cli_adapters_use("serve", m->texts)) return 1;
     infer_context_destroy(m->texts);
     m->texts = NULL;
+    pthread_mutex_lock(&s->models_lock);
+    if (t) texts_leave(&m->asking, t);
+    pthread_mutex_unlock(&s->models_lock);
     models_texts_done(s, m);
     return fail_by(f, err.code, err.message);
 }

@@ -8,7 +8,6 @@
  *   models.c     models, with their queues and contexts
  *   generate.c   requests of a queue that answer one HTTP request, and what they produce
  *   chat.c       a conversation, the form of its reply, and whether the template agrees
- *   forced.c     a tool_choice that forces a call
  *   reply.c      stop reasons, log probabilities and other parts of replies that interfaces share
  *   chat_completions.c, completions.c, responses.c, messages.c, embeddings.c, text.c, status.c
  *                the interfaces
@@ -144,6 +143,7 @@ typedef struct served {
     pthread_mutex_t texts_lock; /* of the context for vectors, made on first use */
     infer_context *texts;
     int texts_waiting;
+    struct texts *asking;       /* models_lock: those whose vectors are to be made */
     struct served *next;
 } served;
 
@@ -155,8 +155,12 @@ served *models_take(struct server *s, const char *name, failure *f);
 void models_release(struct server *s, served *m);
 /* The same without loading it. */
 const served *models_find(struct server *s, const char *name, failure *f);
-/* The context for vectors and scores, locked until models_texts_done. Returns 0 after setting f. */
-int models_texts(struct server *s, served *m, failure *f);
+/* The context for vectors and scores, locked until models_texts_done. Returns 0 after setting f.
+ * t (may be NULL) is in m->asking while it waits: who has the context may do its work and take it out. */
+struct texts;
+int models_texts(struct server *s, served *m, struct texts *t, failure *f);
+void texts_join(struct texts **list, struct texts *t);
+void texts_leave(struct texts **list, struct texts *t);
 void models_texts_done(struct server *s, served *m);
 
 /* ---- server.c ------------------------------------------------------------------------------- */
@@ -280,13 +284,14 @@ typedef struct job {
     int stream, usage, k; /* usage: at the end of the stream; k: logprobs, -1 = none */
     infer_request_params params;
     infer_chat_params chat;
-    cli_text messages, tools, variables, begun, ended; /* of chat; ended: a template that ends the reasoning */
+    cli_text messages, tools, variables, begun, ended, tool; /* of chat; ended: a template that ends the reasoning; tool: the only one */
     const char **stops;
     infer_token *stop_ids;
     infer_grammar *grammar;
     int tool_calls;      /* the model may call: replies are parsed for calls */
     int one_call;        /* no more than one */
-    int formed, forced;  /* the reply has a given form; it is a call: its marks have begun */
+    int formed, forced;  /* the reply has a given form; it consists of calls, */
+    int no_reasoning;    /* with no reasoning before them that the template does not begin */
     int nothing;         /* no token is to be generated */
     void *own;           /* the interface's; freed with the job */
     void (*own_free)(void *own);
@@ -332,15 +337,8 @@ int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice);
 /* {"type": "json_schema", ...}; `where`: the parameter's name. And the grammar of the request, if any. */
 int chat_response_format(job *j, const infer_json *format, const char *where);
 int chat_grammar(job *j, const infer_grammar_params *p, const char *where);
-const char *chat_tool_name(const infer_json *tool);
 /* Last: what has been set agrees with the template. */
 int chat_check(job *j);
-
-/* ---- forced.c ------------------------------------------------------------------------------- */
-
-enum { MAX_TOOLS = 256 };
-/* The reply is a call of the tool of this name; NULL = of one of the tools. */
-int chat_force(job *j, const infer_json *tools, const char *name);
 
 /* ---- reply.c -------------------------------------------------------------------------------- */
 

@@ -132,10 +132,10 @@ static void infer__probe_map(infer__prober *k) {
     infer__map_args a;
     infer__tensor x;
     int32_t g, with;
+    memset(&a, 0, sizeof a);
     for (with = 0; with < 4; with++) {
         if (!infer__probe_new(k)) return;
         x = infer__probe_tensor(k, 3, 300, 1, 2);
-        memset(&a, 0, sizeof a);
         a.scale = 7;
         a.cap = with & 1 ? 3.0f : 0;
         a.clamp = with & 2 ? 2.0f : 0;

@@ -1,7 +1,7 @@
 // conversations.js: a tree of messages each, of which the way to the leaf is shown; kept in the browser.
 
 const MOST_CONVERSATIONS = 300, MOST_IMPORT = 32 << 20;
-const all = new Map();
+const all = new Map(), kept = new Set(); // kept: the ids that storage has, as far as this tab knows
 let current, busy = null, models = [], served = {}, views = [];
 const storage = (() => { try { return window.localStorage; } catch { return null; } })();
 const sampling = ['temperature', 'top_p', 'min_p', 'top_k', 'max_completion_tokens', 'seed'];
@@ -53,7 +53,7 @@ function loadAll() {
   for (let i = 0, key; storage && (key = storage.key(i)) !== null; i++) {
     if (!key.startsWith('infer.c.')) continue;
     const c = clean(parsed(stored(key)));
-    if (c && 'infer.c.' + c.id === key) all.set(c.id, c);
+    if (c && 'infer.c.' + c.id === key) all.set(c.id, c), kept.add(c.id);
     else damaged.push(key);
   }
   if (damaged.length) {
@@ -65,10 +65,12 @@ function loadAll() {
 let unsaved = false;
 function save(c) {
   if (!c.messages.length || c.gone) return;
+  if (kept.has(c.id) && stored('infer.c.' + c.id) === null) { removedElsewhere(c); return; }
   all.set(c.id, c);
   try {
     if (all.size > MOST_CONVERSATIONS && stored('infer.c.' + c.id) === null) throw new Error(MOST_CONVERSATIONS + ' are kept');
     store('infer.c.' + c.id, JSON.stringify(c));
+    kept.add(c.id);
     unsaved = false;
   } catch (e) {
     if (!unsaved) notice('This conversation is not kept: ' + (e.name === 'QuotaExceededError' ? 'the storage of the browser is full' : e.message) + '. Export it, or delete others.', 'Export', () => exportThem([c]));

@@ -92,7 +92,7 @@ class View {
     add(this.c, { role: 'tool', parent: this.c.leaf, content: text, call: call.id, name: call.name });
     save(this.c);
     if (this.unanswered().length) changed();
-    else reply(this.c, this.c.leaf);
+    else if (!this.c.gone) reply(this.c, this.c.leaf);
     (this.calls.querySelector('textarea') || $('text')).focus();
   }
 
@@ -244,11 +244,12 @@ function showSend() {
 
 function send() {
   if (busy || !$('text').value.trim()) return;
-  add(current, { role: 'user', parent: current.leaf, content: $('text').value });
+  const c = current;
+  add(c, { role: 'user', parent: c.leaf, content: $('text').value });
   $('text').value = '';
   draft = 0;
   clearTimeout(drafting);
   grow($('text'));
-  save(current);
-  reply(current, current.leaf);
+  save(c);
+  if (!c.gone) reply(c, c.leaf);
 }

@@ -35,14 +35,22 @@ function rename(c, item) {
   input.select();
 }
 
-function remove(c) {
+/** It is in the list no more, its reply ends, and nothing saves it but Undo. */
+function drop(c, how) {
   if (busy?.c === c) busy.stop.abort();
   all.delete(c.id);
-  try { storage?.removeItem('infer.c.' + c.id); } catch { /* was not kept */ }
+  kept.delete(c.id);
   c.gone = true;
   if (current === c) show(fresh());
   else changed();
-  notice('\u201c' + (c.title.length > 40 ? c.title.slice(0, 40) + '\u2026' : c.title) + '\u201d was deleted.', 'Undo', () => { delete c.gone; save(c); show(c); });
+  notice('\u201c' + (c.title.length > 40 ? c.title.slice(0, 40) + '\u2026' : c.title) + '\u201d was deleted' + how + '.', 'Undo', () => { delete c.gone; save(c); show(c); });
+}
+
+function removedElsewhere(c) { drop(c, ' in another tab'); }
+
+function remove(c) {
+  try { storage?.removeItem('infer.c.' + c.id); } catch { /* was not kept */ }
+  drop(c, '');
   ($('list').querySelector('.open') || $('text')).focus();
 }
 
@@ -141,9 +149,16 @@ function listen() {
   });
   addEventListener('storage', (e) => { // another tab wrote
     const id = e.key?.startsWith('infer.c.') ? e.key.slice(8) : null;
-    if (!id || busy?.c.id === id) return;
-    const c = clean(parsed(e.newValue)); // null: it was removed
-    if (c) all.set(id, c);
+    if (!id) return;
+    const mine = busy?.c.id === id ? busy.c : current.id === id ? current : all.get(id);
+    if (e.newValue === null) { // it was removed
+      if (mine && (mine === current || mine === busy?.c)) removedElsewhere(mine);
+      else { all.delete(id); kept.delete(id); listAll(); }
+      return;
+    }
+    if (busy?.c.id === id) return;
+    const c = clean(parsed(e.newValue));
+    if (c) { all.set(id, c); kept.add(id); }
     else all.delete(id);
     if (current.id === id && c) show(c);
     else listAll();
