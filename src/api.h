@@ -22,6 +22,7 @@ infer.h - run GGUF language models from one C header
 18. Configuration macros
 19. When something is wrong
 20. Versions: what is promised when
+21. Pictures and sound
 
 1. In short
 -----------
@@ -537,7 +538,7 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_EMBED            no vectors, labels and scores of texts
     INFER_NO_ENCODE           no infer_type_encode
     INFER_NO_EXPERTS          no mixtures of experts
-    INFER_NO_MEDIA            no decoders of pictures and sound
+    INFER_NO_MEDIA            no pictures and sound: no decoders, no projectors
     INFER_NO_QUEUE            no queues, hence no infer_generate_best
     INFER_NO_SAVE             sessions are neither saved nor loaded
                               Calls of what these ten leave out return INFER_ERR_UNSUPPORTED and name the switch
@@ -593,6 +594,41 @@ Enums are 4 bytes wide, and this header does not compile where they are not, exc
 ones (__ARM_SIZEOF_MINIMAL_ENUM is 1): there, compile program and library with the same options. No struct is packed or
 has bit fields. tools/declarations.py writes all declarations as JSON, and with --compare says whether two versions of
 this header differ by a patch, a minor or a major version.
+
+21. Pictures and sound
+----------------------
+
+A model sees and hears by its projector ("mmproj"), a GGUF file of its own with encoders: Gemma 3 and 4, Qwen2-VL to
+Qwen3-VL, LLaVA, SmolVLM, InternVL, Pixtral, Llama 4, MiniCPM-V and others (docs/media.md has the list).
+
+    infer_model_params with = { 0 };
+    with.projector = "mmproj.gguf";          (infer_model_get_info says whether it takes images, sounds or both)
+    if (infer_model_open(&model, "model.gguf", &with, &err)) fail(err.message);
+    if (infer_image_open(&image, "cat.jpg", NULL, &err)) fail(err.message);
+    if (infer_media_encode(&media, model, &image, 1, NULL, &err)) fail(err.message);
+    infer_image_free(&image);
+    params.media = &media;
+    params.n_media = 1;
+    infer_generate(session, NULL, "What is this? <__media__>", &params, NULL);
+    infer_media_free(media);
+
+A prompt has a marker, INFER_MEDIA_MARKER, for each picture and sound, in order. In conversations a part of a message
+stands for it: infer_chat_params.media, examples/describe.c. What the model expects around a picture (begin and end
+tokens, rows, tiles) is added by itself. Sounds: infer_sound_open, infer_media_encode_sound, examples/transcribe.c.
+Several frames given to infer_media_encode in one call are one piece of a video, for projectors that merge frames.
+
+Encoding is the expensive part. It happens once: media may be used in any number of prompts, sessions and threads, also
+at the same time, and the model keeps what was encoded last (media_kept), so that the same pixels cost nothing again.
+In sessions a position of a picture is a token below -1 made of a hash of its embeddings: syncing, forks, saved
+sessions and queues compare such tokens as they do others, so the same picture at the same place is not evaluated again
+either.
+
+Some models see a picture whole: its positions attend to each other in both directions. It is then evaluated in one
+pass (context_params.batch must hold it), and a session cannot be rewound into it. INFER_FULL_SLIDE does not drop parts
+of a session that holds pictures: the text ends (INFER_STOP_FULL). A conversation drops them with their messages.
+
+Decoders, limits and errors are at the declarations. Files are untrusted: pixels and seconds are limited before memory
+is taken. A host that decodes by itself fills in an infer_image or infer_sound.
 */
 #ifndef INFER_H
 #define INFER_H

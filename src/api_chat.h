@@ -128,12 +128,12 @@ INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *mode
  * number; at most cap are written. */
 INFER_API infer_result infer_chat_format(const infer_model *model, const infer_chat_params *params, infer_token *out,
                                          size_t cap, size_t *count, infer_error *err);
-/* Reply to a conversation: make the session hold it (what matches the present tokens is not evaluated again), generate,
- * and parse the reply. generate (may be NULL) has the limits, stop strings and so on of infer_generate; its `text` must
- * be NULL: params->fn receives the text instead. sampler NULL = greedy. *reply is the parser that has read the reply.
- * It is also set after a failure if part of the reply arrived: use infer_chat_parser_reply, then
- * infer_chat_parser_destroy. info->prompt_tokens is the length of the conversation. Results are those of
- * infer_generate; INFER_CONTEXT_FULL: the conversation does not fit. */
+/* Reply to a conversation: make the session hold it (what matches the present tokens is not evaluated again),
+ * generate, and parse the reply. generate (may be NULL) has the limits, stop strings and so on of infer_generate; its
+ * `text` must be NULL and its n_media 0: params->fn receives the text, and params has the media. sampler NULL =
+ * greedy. *reply is the parser that has read the reply. It is also set after a failure if part of the reply arrived:
+ * use infer_chat_parser_reply, then infer_chat_parser_destroy. info->prompt_tokens is the length of the conversation.
+ * Results are those of infer_generate; INFER_CONTEXT_FULL: the conversation does not fit. */
 INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
                                   const infer_generate_params *generate, infer_chat_parser **reply,
                                   infer_generate_info *info);

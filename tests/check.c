@@ -91,6 +91,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_stack_sound.c"
 #  include "test_loading.c"
 #  include "test_queue.c"
+#  include "test_media_prompt.c"
 #  include "test_slices.c"
 #  include "test_infill.c"
 #  include "test_index.c"
@@ -190,6 +191,7 @@ int main(int argc, char **argv) {
     suite_nextn();
     suite_nextn_chain();
     suite_queue();
+    suite_media_prompt();
     suite_slices();
     suite_infill();
     suite_ssm();

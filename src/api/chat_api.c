@@ -643,13 +643,13 @@ static infer_result infer__chat(infer_session *session, infer_sampler *sampler, 
     infer__error_clear(&session->error);
     if (!reply) return infer__error(&session->error, INFER_ERR_ARGUMENT, "reply is NULL");
     if (generate) g = *generate;
-    if (g.text) return infer__error(&session->error, INFER_ERR_ARGUMENT, "generate: text must be NULL");
+    if (g.text || g.n_media)
+        return infer__error(&session->error, INFER_ERR_ARGUMENT, g.text ? "generate: text must be NULL"
+                            : "generate: n_media must be 0: a conversation has its media in infer_chat_params");
     r = infer__chat_fit(model, params, infer_session_capacity(session), g.max_tokens, &turn, &session->error);
     if (r == INFER_CONTEXT_FULL) info->stop_reason = INFER_STOP_FULL;
     if (r != INFER_OK) return r;
     turn.generate = generate;
-    g.media = turn.media;
-    g.n_media = turn.n_media;
     infer__session_offer(session, turn.media, turn.n_media);
     r = infer__chat_run_turn(session, sampler, &g, &turn, info);
     infer__session_offer(session, NULL, 0);

@@ -368,6 +368,67 @@ def resized(folder):
     check(t.end() == 0, "/exit ends it")
 
 
+def pictures(folder):
+    """/image, and what takes pictures away."""
+    vision = os.path.join(os.environ.get("INFER_TEST_DATA", ""), "vision")
+    one, two = (os.path.join(vision, "images", name) for name in ("text-200x120.png", "rings-64x64.ppm"))
+    if not os.path.isfile(one):
+        results["failed" if os.environ.get("INFER_TEST_NO_SKIP") == "1" else "skipped"] += 1
+        print("skip pictures in the terminal: they need INFER_TEST_DATA")
+        return
+    path = os.path.join(folder, "shown.json")
+    t = chat("--grammar", REPLIES, "--projector", os.path.join(vision, "models", "gemma3.gguf"), columns=120, rows=24)
+
+    def does(line, *want):
+        t.type(line + "\r")
+        check(t.until(lambda t: t.rows()[-1:] == [">"] and all(any(w in r for r in t.rows()[1:]) for w in want)), line, t.rows())
+        t.type(b"\x0c")
+        is_at(t, "Ctrl-L clears the screen", [">"])
+
+    def shown():
+        """Of each message of the user: its pictures."""
+        does("/save " + path, "saved to")
+        with open(path) as f:
+            talk = [m["content"] for m in json.load(f) if m["role"] == "user"]
+        return [[p["path"] for p in content if "path" in p] if isinstance(content, list) else content for content in talk]
+
+    does("/image", "usage: /image FILE")
+    does("/image no/such.png", "no/such.png: no such file")
+    does("/image " + one, "is for the next message")
+    does("/audio " + two, "is for the next message")
+    does("/undo", "rings-64x64.ppm is no longer attached")
+    does("What?", "blue")
+    check(shown() == [[one]], "a picture", shown())
+    does("And?", "blue")
+    check(shown() == [[one], "And?"], "the next message has none", shown())
+    does("/undo", "the last turn was removed")
+    does("/image " + two, "is for the next message")
+    does("And this?", "blue")
+    check(shown() == [[one], [two]], "two pictures", shown())
+    does("/regen", "blue")
+    with open(path) as f:
+        kept = f.read()
+    does("/image " + one, "is for the next message")
+    does("/reset", "the conversation was reset")
+    does("Nothing", "blue")
+    check(shown() == ["Nothing"], "/reset drops pictures", shown())
+    with open(path, "w") as f:
+        f.write(kept)
+    does("/load " + path, "loaded: 2 turns")
+    does("Which?", "blue")
+    check(shown() == [[one], [two], "Which?"], "/load brings them back", shown())
+    with open(path, "w") as f:
+        f.write(kept.replace(one, "no/such.png"))
+    does("/load " + path, "no/such.png: no such file")
+    check(shown() == [[one], [two], "Which?"], "a /load that fails changes nothing", shown())
+    t.type(b"/bye\r")
+    check(t.end() == 0, "/bye ends it")
+    t = chat("--grammar", REPLIES, columns=120)
+    does("/image " + one, "opened without a projector")
+    t.type(b"/bye\r")
+    t.end()
+
+
 def colours(folder):
     t = chat("--grammar", REPLIES)
     check(t.screen.buffer[t.cursor()[0]][0].bold, "the prompt is bold")
@@ -391,7 +452,7 @@ if WHY_NOT:
     print("skip the terminal: %s" % WHY_NOT)
 else:
     with tempfile.TemporaryDirectory() as where:
-        for test in (editing, history, pasted, commands, sessions, interrupts, killed, progress, resized, colours):
+        for test in (editing, history, pasted, commands, sessions, interrupts, killed, progress, resized, colours, pictures):
             if len(sys.argv) < 3 or test.__name__ in sys.argv[2:]:
                 test(where)
 print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % results)

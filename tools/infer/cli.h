@@ -112,12 +112,15 @@ typedef struct cli_common {
     const char *model, *cpu_level, *pre, *devices, *shares, *kernel_cache, *report;
     cli_list loras, controls;
     int merge;
+    cli_list media; /* files of pictures and sounds, in order */
+    const char *projector;
+    int64_t image_min, image_max; /* tokens of a picture */
     cli_sampling sampling; /* TAKES_SAMPLING */
 } cli_common;
 
 /* Which of the shared options a command takes. */
 enum { TAKES_JSON = 1, TAKES_MODEL = 2, TAKES_COMPUTE = 4, TAKES_CONTEXT = 8, TAKES_SEED = 16, TAKES_DEVICE = 32,
-       TAKES_SAMPLING = 64, TAKES_ADAPTERS = 128, TAKES_REPORT = 256 };
+       TAKES_SAMPLING = 64, TAKES_ADAPTERS = 128, TAKES_REPORT = 256, TAKES_MEDIA = 512 };
 
 typedef struct cli_spec {
     const char *command;
@@ -151,7 +154,7 @@ int cli_usage_error(const char *command, const char *format, ...) CLI_PRINTF(2, 
 
 /* ---- options.c ------------------------------------------------------------------------------ */
 
-enum { CLI_MAX_SHARED = 32 + CLI_SAMPLING_OPTIONS };
+enum { CLI_MAX_SHARED = 40 + CLI_SAMPLING_OPTIONS };
 /* The shared options of a command, to out, and the TAKES_* bit of each to group (CLI_MAX_SHARED). Returns how many. */
 int cli_shared_options(int takes, cli_common *c, cli_option *out, int *group);
 
@@ -338,6 +341,28 @@ const infer_adapter_use *cli_adapters_list(int32_t *n);
 const char *cli_adapters_prefix(void);
 /* Closes them and the model. */
 void cli_model_close(infer_model *model);
+
+/* ---- media.c -------------------------------------------------------------------------------- */
+
+/* Pictures and sounds, encoded. */
+typedef struct cli_media {
+    infer_media **items;
+    int32_t n;
+} cli_media;
+/* The projector of a model, where none is named: the only *mmproj*.gguf beside it, to out. Says why and returns 0 otherwise. */
+int cli_projector_find(const char *command, const char *model, char *out, size_t cap);
+/* Does the file begin as sounds do? 0 also when it cannot be read. */
+int cli_media_is_sound(const char *path);
+/* The picture or sound of a file, for infer_media_free. NULL after saying why, or when Ctrl-C came. */
+infer_media *cli_media_open(const char *command, infer_model *model, const cli_common *common, const char *path);
+/* All that the command line names, to be given to cli_media_free in any case. 0 after saying why, or when Ctrl-C came. */
+int cli_media_open_all(const char *command, infer_model *model, const cli_common *common, cli_media *out);
+void cli_media_free(cli_media *media);
+/* The text with n_media markers before it, unless it has some itself; it is freed or returned. NULL: out of memory. */
+char *cli_media_prompt(const char *command, char *text, size_t *n, int n_media);
+/* cli_tokenize of a text with markers. */
+int cli_media_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,
+                       const cli_media *media, infer_token **ids, size_t *count);
 
 /* ---- devices.c ------------------------------------------------------------------------------ */
 

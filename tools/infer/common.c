@@ -100,6 +100,7 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
     out->no_mmap = common->no_mmap;
     out->allow_default_pre = common->pre == NULL; /* a name given by the user must be known */
     out->allow_unknown = common->allow_unknown;
+    out->projector = common->projector;
     out->pre = common->pre;
     out->max_memory = (uint64_t)common->max_memory;
     out->log = log_line;
@@ -113,8 +114,13 @@ infer_model *cli_open(const char *command, const char *path, const cli_common *c
     infer_error err;
     infer_result result;
     cli_progress bar;
+    char projector[PLATFORM_PATH];
     if (!cli_model_params(command, common, &params)) return NULL;
     params.vocab_only = vocab_only;
+    if (common->media.n && !common->projector) {
+        if (!cli_projector_find(command, path, projector, sizeof projector)) return NULL;
+        params.projector = projector;
+    }
     cli_progress_begin(&bar, "loading");
     params.progress = cli_progress_show;
     params.progress_user = &bar;
@@ -197,7 +203,8 @@ int cli_drafter_open(const char *command, cli_drafter *d, const char *path, cons
     infer_model_info info;
     memset(d, 0, sizeof *d);
     if (path == NULL) return 1;
-    its.loras.n = its.controls.n = its.merge = 0;
+    its.loras.n = its.controls.n = its.merge = its.media.n = 0;
+    its.projector = NULL;
     d->model = cli_open(command, path, &its, 0);
     if (d->model == NULL || infer_model_get_info(d->model, &info) != INFER_OK) return 0;
     if (!info.computes) return cli_fail(command, "%s: %s", path, infer_model_why_not(d->model)) == CLI_DONE;

@@ -190,6 +190,33 @@ static void print_memory(const infer_model *model, const char *path, const cli_c
     for (i = 0; i < there.n_devices; i++) print_device_memory(&there.devices[i], 0, 0);
 }
 
+/* What a projector's file encodes, a line for each kind; how many there are. */
+static int print_encoders(const infer_model *model) {
+    static const char *const KINDS[][2] = {{"vision", "pictures"}, {"audio", "sound"}};
+    static const char *const FIGURES[][2] = {{"block_count", " layers"}, {"embedding_length", " wide"}, {"projection_dim", " values of the text model"}};
+    infer_meta m;
+    char key[64], type[64];
+    int i, n = 0;
+    size_t k;
+    for (i = 0; i < 2; i++) {
+        snprintf(key, sizeof key, "clip.has_%s_encoder", KINDS[i][0]);
+        if (infer_meta_value(model, key, &m) != INFER_OK || m.kind != INFER_META_BOOL || !m.u) continue;
+        snprintf(key, sizeof key, "clip.%s.projector_type", KINDS[i][0]);
+        if ((infer_meta_value(model, "clip.projector_type", &m) != INFER_OK && infer_meta_value(model, key, &m) != INFER_OK) || m.kind != INFER_META_STRING) continue;
+        for (k = 0; k < m.n && k + 1 < sizeof type; k++) type[k] = m.s[k] < 33 || m.s[k] > 126 ? '?' : m.s[k];
+        type[k] = 0;
+        printf("encodes  %s: %s", KINDS[i][1], type);
+        for (k = 0; k < 3; k++) {
+            snprintf(key, sizeof key, "clip.%s.%s", KINDS[i][0], FIGURES[k][0]);
+            if (infer_meta_value(model, key, &m) == INFER_OK && m.kind == INFER_META_UINT) printf(", %.0f%s", m.f, FIGURES[k][1]);
+        }
+        putchar('\n');
+        n++;
+    }
+    if (n) printf("use it   with its text model: infer chat MODEL --projector FILE\n");
+    return n;
+}
+
 static void print_summary(const infer_model *model, const char *path, const infer_model_info *info, int json) {
     char a[32], b[32];
     if (json) {
@@ -213,6 +240,7 @@ static void print_summary(const infer_model *model, const char *path, const infe
     printf("file     %s, %s\n", path, cli_bytes_text((double)info->file_bytes, a));
     printf("model    %s%s%s, %s parameters, %s\n", info->arch, info->name[0] ? ": " : "", info->name,
            cli_count_text((double)info->parameters, b), info->quant);
+    if (print_encoders(model)) return;
     printf("shape    %ld layers, width %ld, vocabulary %ld, context %ld\n", (long)info->layers, (long)info->width,
            (long)info->vocab, (long)info->context);
     printf("computes %s%s%s\n", info->computes ? "yes" : "no: ", info->computes ? "" : infer_model_why_not(model),

@@ -9,6 +9,7 @@ typedef struct job {
     infer_session *session;
     const infer_token *ids, *source; /* source: what an encoder reads first; NULL = nothing */
     size_t n, n_source, step;
+    cli_media media; /* what ids below -1 stand for; they have no rows */
     int32_t width, outputs;
     FILE *file;
 } job;
@@ -40,8 +41,10 @@ static int write_rows(const job *j) {
             return 0;
         }
         for (row = 0; row < (size_t)step.n; row++) {
-            const float *x = j->outputs == INFER_OUT_HIDDEN ? infer_session_hidden(j->session, (int32_t)row)
-                                                            : infer_session_logits(j->session, (int32_t)row);
+            const float *x;
+            if (j->ids[done + row] < 0) continue;
+            x = j->outputs == INFER_OUT_HIDDEN ? infer_session_hidden(j->session, (int32_t)row)
+                                            : infer_session_logits(j->session, (int32_t)row);
             if (x == NULL) {
                 cli_fail("logits", "no result for id %lu", (unsigned long)(done + row));
                 return 0;
@@ -55,12 +58,15 @@ static int write_rows(const job *j) {
 /* The whole file. It is removed if the work fails: an incomplete file would look like a result. */
 static int write_file(job *j, const char *out) {
     int32_t head[2];
+    size_t i;
     int ok;
     j->file = cli_create("logits", out);
     if (j->file == NULL) return 0;
-    head[0] = (int32_t)j->n;
+    for (i = 0, head[0] = 0; i < j->n; i++) head[0] += j->ids[i] >= 0;
     head[1] = j->width;
-    ok = cli_write_i32(j->file, head, 2) && cli_write_i32(j->file, j->ids, j->n) && write_rows(j);
+    ok = cli_write_i32(j->file, head, 2);
+    for (i = 0; ok && i < j->n; i++) ok = j->ids[i] < 0 || cli_write_i32(j->file, j->ids + i, 1);
+    ok = ok && write_rows(j);
     if (!cli_close("logits", j->file, out)) ok = 0;
     if (!ok && strcmp(out, "-") != 0) platform_remove(out);
     return ok;
@@ -86,7 +92,9 @@ static int evaluate(job *j, infer_model *model, const cli_common *common, int64_
     if (batch && batch < 512) params.batch = (int32_t)batch;
     if (j->n_source > (params.batch ? (size_t)params.batch : 512)) params.batch = (int32_t)j->n_source; /* one pass reads it */
     if (!cli_session("logits", model, &params, cli_cells(common, model, most), &j->context, &j->session)) return 0;
-    ok = write_file(j, out);
+    ok = infer_session_media(j->session, j->media.items, j->media.n) == INFER_OK ||
+         cli_fail("logits", "%s", infer_session_error(j->session)->message) == CLI_DONE;
+    ok = ok && write_file(j, out);
     infer_session_destroy(j->session);
     infer_context_destroy(j->context);
     return ok;
@@ -104,11 +112,14 @@ static int read_ids(const char *path, infer_token **ids, size_t *n) {
 }
 
 int cmd_logits(int argc, char **argv) {
-    const char *ids_path = NULL, *source_path = NULL, *out = NULL, *args[1];
+    const char *ids_path = NULL, *source_path = NULL, *out = NULL, *prompt = NULL, *args[1];
+    char *text = NULL;
+    size_t n_text = 0;
     int embeddings = 0, status, ok;
     int64_t batch = 0;
     const cli_option options[] = {
         {"--ids", OPT_STRING, &ids_path, "FILE", "whitespace-separated ids; - is stdin", 0, 0},
+        {"-p,--prompt", OPT_STRING, &prompt, "TEXT", "a text instead of ids, special tokens parsed; pictures and sounds are at <__media__>, or before it", 0, 0},
         {"--encoder-ids", OPT_STRING, &source_path, "FILE", "encoder input of an encoder-decoder model (--ids is for the decoder)", 0, 0},
         {"--out", OPT_STRING, &out, "OUT", "output file; - is stdout", 0, 0},
         {"--embeddings", OPT_FLAG, &embeddings, NULL, "write the final hidden states instead", 0, 0},
@@ -116,11 +127,11 @@ int cmd_logits(int argc, char **argv) {
     };
     const cli_spec spec = {"logits",
                            "MODEL --ids FILE --out OUT",
-                           "Logits after every position. OUT is little-endian: int32 n, int32 width, n int32 ids,\n"
-                           "n x width float32.\n",
+                           "Logits after every position; those of pictures and sounds are left out. OUT is little-endian:\n"
+                           "int32 n, int32 width, n int32 ids, n x width float32.\n",
                            options,
                            sizeof options / sizeof options[0],
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_MEDIA,
                            1,
                            1};
     cli_common common;
@@ -128,20 +139,29 @@ int cmd_logits(int argc, char **argv) {
     infer_token *ids = NULL, *source = NULL;
     job j;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
-    if (ids_path == NULL || out == NULL) return cli_usage_error("logits", "--ids FILE and --out OUT are needed");
+    if ((ids_path == NULL) == (prompt == NULL) || out == NULL)
+        return cli_usage_error("logits", "--ids FILE (or -p TEXT) and --out OUT are needed");
+    if (common.media.n && (!prompt || batch || source_path)) return cli_usage_error("logits", "--image is for -p TEXT alone");
     if (!cli_check_output("logits", out, (const char *const[]){args[0], ids_path, source_path}, 3)) return CLI_USAGE;
     memset(&j, 0, sizeof j);
     j.outputs = embeddings ? INFER_OUT_HIDDEN : INFER_OUT_ALL;
-    ok = read_ids(ids_path, &ids, &j.n) && (source_path == NULL || read_ids(source_path, &source, &j.n_source));
+    if (prompt) ok = (text = cli_media_prompt("logits", cli_prompt("logits", prompt, NULL, 0, &n_text), &n_text, common.media.n)) != NULL;
+    else ok = read_ids(ids_path, &ids, &j.n);
+    ok = ok && (source_path == NULL || read_ids(source_path, &source, &j.n_source));
     if (ok) {
-        j.ids = ids;
         j.source = source;
         common.needs = (int64_t)(j.n > j.n_source ? j.n : j.n_source);
         if (common.needs <= 4096) common.needs = 0; /* see cli_cells */
         model = cli_open("logits", args[0], &common, 0);
-        ok = model != NULL && evaluate(&j, model, &common, batch, out);
+        ok = model != NULL && cli_media_open_all("logits", model, &common, &j.media) &&
+             (text == NULL || cli_media_tokenize("logits", model, text, n_text, INFER_TEXT_ADD_SPECIAL | INFER_TEXT_PARSE_SPECIAL, &j.media, &ids, &j.n));
+        if (ok && j.n == 0) ok = cli_fail("logits", "the text is empty") == CLI_DONE;
+        j.ids = ids;
+        ok = ok && evaluate(&j, model, &common, batch, out);
+        cli_media_free(&j.media);
         cli_model_close(model);
     }
+    free(text);
     free(ids);
     free(source);
     return ok ? CLI_DONE : CLI_FAILED;

@@ -51,6 +51,11 @@ static const shared_row ROWS[] = {
      "merge --lora into the weights: takes memory, but no time per token (CPU)", 0, 0},
     {TAKES_ADAPTERS, "--control|--control-vector", OPT_LIST, AT(controls), "FILE[=SCALE][,FIRST-LAST]",
      "apply this control vector to these layers; may be repeated", 0, 0},
+    {TAKES_MEDIA, "--image,--audio|--media", OPT_LIST, AT(media), "FILE", "a picture (PNG, JPEG, PPM) or sound (WAV); may be repeated", 0, 0},
+    {TAKES_MEDIA, "--projector,--mmproj|-mm", OPT_STRING, AT(projector), "FILE",
+     "the model's encoders of pictures and sound (default: with --image, the only *mmproj*.gguf beside the model)", 0, 0},
+    {TAKES_MEDIA, "--image-min-tokens|--min", OPT_INT, AT(image_min), "N", "tokens of a picture at least, where its size decides", 1, 1 << 20},
+    {TAKES_MEDIA, "--image-max-tokens|--max", OPT_INT, AT(image_max), "N", "and at most (default: as the projector says)", 1, 1 << 20},
     {TAKES_SEED, "-s,--seed", OPT_INT, AT(seed), "N", "random seed; -1 = a new one every time", -1, INT64_MAX},
     {TAKES_MODEL, "-m,--model", OPT_STRING, AT(model), "FILE", "the model, in place of the word MODEL", 0, 0},
     {TAKES_MODEL, "--pre", OPT_STRING, AT(pre), "NAME", "pre-tokenizer to use instead of the file's", 0, 0},
@@ -121,6 +126,8 @@ static const cli_habit HABITS[] = {
     {"--format", HABIT_REFUSED, "use --json-object, or --schema FILE"},
     {"-mli,--multiline-input", HABIT_REFUSED, "not needed; end a line with \\ to go on, or paste the text"},
     {"--in-prefix,--in-suffix,--in-prefix-bos", HABIT_REFUSED, "not supported; the template sets what surrounds a turn"},
+    {"--no-mmproj", HABIT_FLAG, "a projector is opened for --projector and --image alone"},
+    {"-mmu,--mmproj-url", HABIT_REFUSED, "infer downloads nothing; fetch the file first and pass it with --projector"},
     {"--keepalive", HABIT_REFUSED, "not needed; the model is loaded for this command only"},
 };
 

@@ -86,13 +86,16 @@ static void print_json(const reply *r, const infer_token *prompt, size_t n_promp
     printf("}\n");
 }
 
-static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s) {
+static void print_statistics(const infer_generate_info *info, const infer_stats *stats, uint64_t seed, double load_s,
+                             double media_s) {
     static const char *const WHY[] = {"", "limit", "end token", "stop text", "context full", "callback", "Ctrl-C",
                                       "end of the grammar", "time"};
+    fprintf(stderr, "load %.2f s | ", load_s);
+    if (media_s > 0) fprintf(stderr, "media %.2f s | ", media_s);
     fprintf(stderr,
-            "load %.2f s | prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | "
+            "prompt %ld tokens, %.1f tokens/s | new %ld tokens, %.1f tokens/s | stopped by: %s | "
             "seed %llu\n",
-            load_s, (long)info->prompt_tokens,
+            (long)info->prompt_tokens,
             stats->prompt_seconds > 0 ? (double)stats->prompt_tokens / stats->prompt_seconds : 0.0,
             (long)info->new_tokens, stats->new_seconds > 0 ? (double)stats->new_tokens / stats->new_seconds : 0.0,
             info->stop_reason >= 0 && info->stop_reason <= INFER_STOP_TIME ? WHY[info->stop_reason] : "",
@@ -124,6 +127,8 @@ typedef struct request {
     int64_t on_full, keep, best_of, logprobs, next; /* logprobs -1 = not asked for */
     const char *negative_prompt;
     infer_session *negative;  /* holds that */
+    cli_media media;
+    double media_s; /* that encoding took */
 } request;
 
 /* Cells for the whole reply, but not more than the model's trained context unless --ctx says so. */
@@ -177,6 +182,8 @@ static int reply_to(const request *q, infer_session *session, infer_sampler *con
     g.keep_first = q->keep < 0 ? (int32_t)n_prompt : (int32_t)q->keep;
     g.negative = q->negative;
     g.guidance = (float)q->scale;
+    g.media = q->media.items;
+    g.n_media = q->media.n;
     cli_run_begin(session);
     result = q->behind ? infer_session_eval(session, prompt, (int32_t)n_prompt) : INFER_OK;
     if (result == INFER_OK)
@@ -328,9 +335,9 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
         return 0;
     }
     if (q->behind ? !gap_tokens(model, q, common, &prompt, &n_prompt)
-                  : !cli_tokenize("run", model, q->prompt, q->prompt_length,
-                                  INFER_TEXT_ADD_SPECIAL | (q->special ? INFER_TEXT_PARSE_SPECIAL : 0), &prompt,
-                                  &n_prompt)) {
+                  : !cli_media_tokenize("run", model, q->prompt, q->prompt_length,
+                                        INFER_TEXT_ADD_SPECIAL | (q->special ? INFER_TEXT_PARSE_SPECIAL : 0), &q->media,
+                                        &prompt, &n_prompt)) {
         free(samplers);
         return 0;
     }
@@ -342,22 +349,22 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     else more_cells(q, n_prompt, cells, &params);
     if (model_info.masked && q->limit == 0) q->limit = 128;
     cli_catch_interrupts();
-    if (model_info.masked && (q->best_of > 1 || q->negative_prompt))
-        cli_fail("run", "%s is not for a diffusion model", q->best_of > 1 ? "--best-of" : "--negative-prompt");
+    if (model_info.masked && (q->best_of > 1 || q->negative_prompt || q->media.n))
+        cli_fail("run", "%s is not for a diffusion model", q->best_of > 1 ? "--best-of" : q->media.n ? "--image" : "--negative-prompt");
     else if (sampler && cli_drafter_open("run", &other, q->draft_path, common, &params, cells) &&
         cli_session("run", model, &params, cells, &context, &session) && hold_negative(q, model, context, cells)) {
         q->draft = other.session;
-        load_s = platform_clock() - started;
+        load_s = platform_clock() - started - q->media_s;
         ok = q->logprobs >= 0 || q->next ? cli_logprobs("run", model, session, prompt, n_prompt, (int32_t)q->logprobs, (int32_t)q->next)
              : model_info.masked         ? fill_in(q, model, session, sampler, prompt, n_prompt, seed, &r, &info)
                                          : reply_to(q, session, samplers, prompt, n_prompt, &r, &best, &info);
         infer_session_stats(session, &stats);
         if (best) for (stats.new_tokens = 0, i = 0; i < best->n; i++) stats.new_tokens += (uint64_t)best->replies[i].n_tokens;
-        if (q->lookup || q->mtp || q->draft || best) stats.new_seconds = platform_clock() - started - load_s - stats.prompt_seconds;
+        if (q->lookup || q->mtp || q->draft || best) stats.new_seconds = platform_clock() - started - q->media_s - load_s - stats.prompt_seconds;
         if (ok && q->logprobs < 0 && !q->next) {
             if (common->json) print_json(&r, prompt, n_prompt, &stats, best, seed);
             else if (r.line_open) end_line();
-            print_statistics(&info, &stats, seed, load_s);
+            print_statistics(&info, &stats, seed, load_s, q->media_s);
             for (i = 0; best && i < best->n; i++)
                 fprintf(stderr, "reply %ld, seed %llu: mean logprob %.4f%s\n", (long)i, (unsigned long long)(seed + (uint64_t)i),
                         best->replies[i].logprob, i == best->best ? ", the best" : "");
@@ -414,23 +421,25 @@ int cmd_run(int argc, char **argv) {
     };
     const cli_spec spec = {"run",
                            "MODEL -p TEXT",
-                           "Continue a text; `infer chat` holds a conversation. Only the continuation goes to stdout;\n"
+                           "Continue a text; `infer chat` holds a conversation. Pictures and sounds are where the prompt has\n"
+                           "<__media__>, or all before it. Only the continuation goes to stdout;\n"
                            "statistics go to stderr. Ctrl-C stops and still prints them (exit status 130). Sampling\n"
                            "defaults come from the file where it has some (general.sampling.*). Every run differs\n"
                            "unless --seed is given. --json prints one object:\n"
-                           "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"}; --best-of adds \"best\" and \"replies\":\n"
+                           "{\"text\", \"tokens\", \"prompt_tokens\", \"prompt_tps\", \"tps\"} (tokens of the prompt below -1\n"
+                           "are a picture's or a sound's); --best-of adds \"best\" and \"replies\":\n"
                            "[{\"seed\", \"logprob\", \"text\", \"tokens\"}]. Lines of --prompt-logprobs: {\"position\", \"token\",\n"
                            "\"text\", \"logprob\", \"top\": [{\"token\", \"text\", \"logprob\"}]}; of --top-next: {\"next\": [...]}.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED |
-                               TAKES_JSON | TAKES_SAMPLING,
+                               TAKES_JSON | TAKES_SAMPLING | TAKES_MEDIA,
                            1,
                            2};
     cli_common common;
     infer_model *model;
     char *data = NULL;
-    double started = platform_clock();
+    double started = platform_clock(), opened;
     memset(&q, 0, sizeof q);
     q.best_of = 1;
     q.logprobs = -1;
@@ -441,13 +450,20 @@ int cmd_run(int argc, char **argv) {
     if (limit == 0) return cli_usage_error("run", "-n: expected 1 or more, or -1 for no limit, got 0");
     if (q.best_of > 1 && (q.logprobs >= 0 || q.next))
         return cli_usage_error("run", "%s and --best-of exclude each other", q.next ? "--top-next" : "--prompt-logprobs");
+    if (common.media.n && (behind_path || q.logprobs >= 0 || q.next))
+        return cli_usage_error("run", "--image is not for %s", behind_path ? "--fim" : q.next ? "--top-next" : "--prompt-logprobs");
     q.limit = limit < 0 ? 0 : limit;
     common.mtp = q.mtp;
     q.prompt = data = cli_prompt("run", args[1] ? args[1] : prompt, prompt_path, escapes, &q.prompt_length);
+    q.prompt = data = cli_media_prompt("run", data, &q.prompt_length, common.media.n);
     ok = data != NULL;
     if (ok && behind_path) ok = (q.behind = behind = cli_read_file("run", behind_path, &q.n_behind)) != NULL;
     model = ok ? cli_open("run", args[0], &common, 0) : NULL;
-    ok = model != NULL && generate(model, &q, &common, started);
+    opened = platform_clock();
+    ok = model != NULL && cli_media_open_all("run", model, &common, &q.media);
+    q.media_s = q.media.n ? platform_clock() - opened : 0;
+    ok = ok && generate(model, &q, &common, started);
+    cli_media_free(&q.media);
     cli_model_close(model);
     free(data);
     free(behind);

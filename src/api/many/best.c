@@ -147,8 +147,6 @@ static infer_result infer__best_submit(infer__best_run *b, infer_sampler *const 
         rp.sampler = samplers[i];
         rp.generate = b->p;
         rp.generate.user = &b->parts[i];
-        rp.generate.media = NULL;
-        rp.generate.n_media = 0;
         b->parts[i].given = b->given;
         r = infer_queue_submit(b->q, &rp, &b->parts[i].request, &s->error);
     }

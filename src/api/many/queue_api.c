@@ -270,7 +270,7 @@ static infer_result infer__request_ids(infer_request *r, infer_queue *q, const i
         result = infer__prompt_ids(q->model, mem, p->prompt, &p->generate, 1, &r->ids, &n, err);
     else if (p->tokens && p->n_tokens > 0) {
         for (i = 0; i < p->n_tokens; i++)
-            if (p->tokens[i] == -1 || (p->tokens[i] < 0 && !p->generate.n_media) ||
+            if (p->tokens[i] == -1 || (p->tokens[i] < 0 && !p->generate.n_media && !q->base) ||
                 p->tokens[i] >= q->model->hp.n_vocab)
                 return infer__error(err, INFER_ERR_ARGUMENT, "token %d is %d, outside 0..%d", (int)i, (int)p->tokens[i],
                                     (int)q->model->hp.n_vocab - 1);

@@ -53,6 +53,9 @@ static infer_result infer__senses_open(infer_model *m, const infer__gguf_origin 
     infer_result r = INFER_OK, unsupported = INFER_OK;
     if (m->why_code != INFER_OK) return infer__error(err, m->why_code, "%s", m->why_not);
     if (m->senses) return infer__error(err, INFER_ERR_STATE, "the model has a projector already");
+    if (m->params.media_kept < -1 || m->params.media_kept > INFER__KEPT_MEDIA)
+        return infer__error(err, INFER_ERR_ARGUMENT, "media_kept is %d, outside -1..%d", (int)m->params.media_kept,
+                            INFER__KEPT_MEDIA);
     x = (struct infer__senses *)infer__calloc(&m->mem, 1, sizeof *x);
     if (!x) return infer__error(err, INFER_ERR_MEMORY, "no memory for a projector");
     if (!infer__mutex_init(&x->lock)) goto no_mutex;

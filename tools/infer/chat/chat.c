@@ -17,9 +17,10 @@ typedef struct talk {
     infer_chat_params chat;
     infer_generate_params generate;
     conversation all;
+    attachments shown;
     chat_file *file; /* --session; NULL = none */
     size_t stored;   /* bytes of all.json that it has */
-    int broken;      /* it could not be written */
+    int broken;      /* nothing more can be done: it could not be written, for instance */
     cli_editor *editor;
     int terminal, styles; /* terminal: input is interactive */
     int kind;             /* INFER_CHAT_* that was shown last, 0 = nothing yet */
@@ -142,11 +143,20 @@ static void forget_calls(talk *t) {
     t->last = NULL;
 }
 
+/* What the conversation shows. */
+static int gather(talk *t) {
+    if (!attach_gather(&t->shown, &t->all)) return 0;
+    t->chat.media = t->shown.media;
+    t->chat.n_media = t->shown.n_media;
+    return 1;
+}
+
 /* Reply to the conversation. On failure says why. */
 static int reply(talk *t) {
     infer_generate_info info;
     infer_chat_parser *parser = NULL;
     infer_result r;
+    if (!gather(t)) return 0;
     if (t->chat.on_full == INFER_CHAT_FULL_DROP) t->chat.room = room_to_make(t);
     t->chat.messages_json = conversation_close(&t->all);
     t->kind = 0;
@@ -254,12 +264,15 @@ static int do_reset(talk *t, const char *argument) {
     (void)argument;
     forget_calls(t);
     while (conversation_undo(&t->all)) {}
+    t->shown.n_next = 0;
     printf("the conversation was reset\n");
     return 1;
 }
 
 static int do_undo(talk *t, const char *argument) {
+    const char *path = attach_undo(&t->shown);
     (void)argument;
+    if (path) return printf("%s is no longer attached\n", path) > 0;
     forget_calls(t);
     printf(conversation_undo(&t->all) ? "the last turn was removed\n" : "nothing to undo\n");
     return 1;
@@ -286,10 +299,27 @@ static int do_save(talk *t, const char *argument) {
 }
 
 static int do_load(talk *t, const char *argument) {
+    conversation other;
+    memset(&other, 0, sizeof other);
     if (*argument == 0) printf("usage: /load FILE\n");
-    else if (conversation_load(&t->all, argument)) {
+    else if (conversation_load(&other, argument) && !attach_gather(&t->shown, &other)) conversation_free(&other);
+    else if (other.json.s) {
+        conversation_free(&t->all);
+        t->all = other;
         forget_calls(t);
         printf("loaded: %lu %s\n", (unsigned long)t->all.n, t->all.n == 1 ? "turn" : "turns");
+    }
+    return 1;
+}
+
+static int do_attach(talk *t, const char *argument) {
+    infer_model_info info;
+    if (*argument == 0) printf("usage: /image FILE, /audio FILE\n");
+    else if (infer_model_get_info(t->model, &info) == INFER_OK && !info.images && !info.sounds)
+        printf("the model was opened without a projector: infer chat MODEL --projector FILE\n");
+    else {
+        cli_run_forget();
+        if (attach(&t->shown, argument)) printf("%s is for the next message\n", argument);
     }
     return 1;
 }
@@ -306,6 +336,7 @@ static const struct {
     {"/undo", "", "take back the last turn", do_undo},
     {"/regen|/retry", "", "write the last reply again", do_regen},
     {"/system", "TEXT", "change the system message", do_system},
+    {"/image,/audio", "FILE", "show the model a picture or sound with the next message", do_attach},
     {"/save", "FILE", "write the conversation as JSON", do_save},
     {"/load", "FILE", "continue a saved conversation", do_load},
     {"/exit,/bye|/quit", "", "end the chat, as Ctrl-D does", do_exit},
@@ -357,6 +388,13 @@ static int results(talk *t) {
     return 1;
 }
 
+/* A user's message, with what is attached. Returns 0 after saying why not. */
+static int say(talk *t, const char *text, size_t n) {
+    const int ok = conversation_say(&t->all, text, n, t->shown.next, t->shown.n_next);
+    if (ok) t->shown.n_next = 0;
+    return ok;
+}
+
 /* A turn of the user: 1 = a reply is due, 0 = there is nothing to reply to, -1 = end of input. */
 static int listen(talk *t) {
     const char *line;
@@ -369,8 +407,9 @@ static int listen(talk *t) {
         line++;
         n--;
     }
-    conversation_say(&t->all, line, n);
-    return 1;
+    if (say(t, line, n)) return 1;
+    if (!t->terminal) t->broken = 1;
+    return 0;
 }
 
 static int converse(talk *t) {
@@ -411,7 +450,8 @@ static int try_template(talk *t) {
     infer_rendering *made = NULL;
     infer_error err;
     infer_result r;
-    conversation_say(&t->all, "x", 1);
+    if (!gather(t)) return 0;
+    conversation_say(&t->all, "x", 1, NULL, 0);
     t->chat.messages_json = conversation_close(&t->all);
     if (t->chat.messages_json == NULL) return 0;
     r = infer_chat_render(t->model, &t->chat, &made, &err);
@@ -426,16 +466,14 @@ static int try_template(talk *t) {
 
 /* The conversation itself, once all objects exist. */
 static int begin(talk *t, const request *q) {
-    int ok = 1;
+    int ok = 1, i;
     const int alone = q->prompt && !q->go_on;
     t->terminal = !alone && platform_is_terminal(stdin);
     t->styles = q->color == 1 || (q->color == 0 && t->terminal && platform_styles(stdout));
     if (t->terminal || (alone && platform_is_terminal(stdout))) cli_catch_interrupts();
     if (!alone && (t->editor = cli_editor_open(t->styles)) == NULL) return 0;
-    if (q->prompt) {
-        conversation_say(&t->all, q->prompt, q->n_prompt);
-        ok = !t->all.json.failed && answer(t);
-    }
+    for (i = 0; ok && i < t->common->media.n; i++) ok = attach(&t->shown, t->common->media.items[i]);
+    if (ok && q->prompt) ok = say(t, q->prompt, q->n_prompt) && answer(t);
     return ok && (alone || converse(t));
 }
 
@@ -443,8 +481,8 @@ static int with_model(infer_model *model, const request *q, cli_common *common, 
     infer_context_params params;
     infer_context *context = NULL;
     int ok = 0;
-    t->model = model;
-    t->common = common;
+    t->model = t->shown.model = model;
+    t->shown.common = t->common = common;
     t->seed = common->seed_given ? (uint64_t)common->seed : cli_random_seed();
     conversation_begin(&t->all, q->system);
     t->chat.allow_chatml = q->chatml;
@@ -463,7 +501,10 @@ static int with_model(infer_model *model, const request *q, cli_common *common, 
     t->generate.n_stop_tokens = q->stop_ids.n;
     t->generate.seconds = q->seconds;
     t->chat.on_full = q->on_full == 1 ? INFER_CHAT_FULL_STOP : INFER_CHAT_FULL_DROP;
-    if ((t->file && !resume(t)) || !try_template(t)) return 0;
+    if ((t->file && !resume(t)) || !try_template(t)) {
+        attach_free(&t->shown);
+        return 0;
+    }
     if (cli_grammar("chat", model, &common->sampling)) t->sampler = cli_sampler("chat", model, &common->sampling, t->seed);
     cli_context_params(common, &params);
     if (t->sampler && cli_session("chat", model, &params, cli_cells(common, model, 0), &context, &t->session) &&
@@ -471,6 +512,7 @@ static int with_model(infer_model *model, const request *q, cli_common *common, 
         ok = begin(t, q);
     cli_editor_close(t->editor);
     forget_calls(t);
+    attach_free(&t->shown);
     infer_session_destroy(t->session);
     infer_context_destroy(context);
     infer_sampler_destroy(t->sampler);
@@ -551,7 +593,7 @@ int cmd_chat(int argc, char **argv) {
                            "model evaluated of them, which only saves time.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING | TAKES_MEDIA,
                            1,
                            2};
     cli_common common;

@@ -66,12 +66,44 @@ static void begin_turn(conversation *c) {
 /* Is it a system message? */
 static int of_system(const char *role) { return strcmp(role, "system") == 0 || strcmp(role, "developer") == 0; }
 
-void conversation_say(conversation *c, const char *text, size_t n) {
+/* One more part: a text, unless it is empty, or a file. */
+static void put_part(conversation *c, int first, const char *type, const char *name, const char *s, size_t n) {
+    puts_to(&c->json, first ? "{\"type\":" : ",{\"type\":");
+    put_json(&c->json, type, strlen(type));
+    member(c, name, s, n);
+    puts_to(&c->json, "}");
+}
+
+/* A user's message with files. */
+static void add_parts(conversation *c, const char *text, const char *const *files, int n_files, int marked) {
+    const char *s = text, *marker;
+    int parts = 0, i = 0;
+    begin_message(c, "user");
+    puts_to(&c->json, ",\"content\":[");
+    for (;;) {
+        marker = marked ? strstr(s, INFER_MEDIA_MARKER) : i < n_files ? s : NULL;
+        if (marker ? marker > s : *s) put_part(c, !parts++, "text", "text", s, marker ? (size_t)(marker - s) : strlen(s));
+        if (marker == NULL) break;
+        put_part(c, !parts++, cli_media_is_sound(files[i]) ? "audio" : "image", "path", files[i], strlen(files[i]));
+        s = marked ? marker + sizeof INFER_MEDIA_MARKER - 1 : s;
+        i++;
+    }
+    puts_to(&c->json, "]}");
+}
+
+int conversation_say(conversation *c, const char *text, size_t n, const char *const *files, int n_files) {
+    const char *s;
+    int markers = 0;
+    for (s = text; n_files && (s = strstr(s, INFER_MEDIA_MARKER)) != NULL; s++) markers++;
+    if (markers && markers != n_files)
+        return cli_fail("chat", "the message has %d markers (" INFER_MEDIA_MARKER ") for %d pictures and sounds", markers, n_files) == CLI_DONE;
     begin_turn(c);
-    if (c->json.failed) return;
-    add_message(c, "user", text, n);
+    if (c->json.failed) return 0;
+    if (n_files) add_parts(c, text, files, n_files, markers > 0);
+    else add_message(c, "user", text, n);
     c->turns[c->n - 1].reply = c->json.n;
     c->turns[c->n - 1].messages = 1;
+    return 1;
 }
 
 void conversation_result(conversation *c, const infer_chat_call *call, const char *text, size_t n) {

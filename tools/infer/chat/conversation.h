@@ -24,8 +24,9 @@ void conversation_begin(conversation *c, const char *system);
 void conversation_free(conversation *c);
 /* Another system message (NULL = none) before the same turns. */
 void conversation_set_system(conversation *c, const char *system);
-/* A user's message: a new turn. */
-void conversation_say(conversation *c, const char *text, size_t n);
+/* A user's message: a new turn. files: n_files pictures and sounds that it shows, at the markers of the text or, when it
+ * has none, before it. Says why and returns 0, without a turn, when there are other numbers of both. */
+int conversation_say(conversation *c, const char *text, size_t n, const char *const *files, int n_files);
 /* The result of a call of the last reply. */
 void conversation_result(conversation *c, const infer_chat_call *call, const char *text, size_t n);
 void conversation_reply(conversation *c, const infer_chat_reply *r);
@@ -44,5 +45,30 @@ int conversation_load(conversation *c, const char *path);
 /* The same from the n bytes of messages of `path`, one a line. */
 int conversation_resume(conversation *c, const char *path, const char *lines, size_t n);
 int conversation_save(conversation *c, const char *path);
+
+/* ---- attach.c ------------------------------------------------------------------------------- */
+
+typedef struct attachment {
+    char *path;
+    infer_media *media;
+    int used;
+} attachment;
+typedef struct attachments {
+    infer_model *model;
+    const cli_common *common;
+    attachment *files; /* n */
+    int n;
+    const char **next; /* n_next paths, of files: for the next message */
+    int n_next;
+    infer_media **media; /* n_media: of the conversation, in order */
+    int32_t n_media;
+} attachments;
+/* Reads a file for the next message. Says why and returns 0 on failure. */
+int attach(attachments *a, const char *path);
+/* The file attached last is no longer; NULL = there was none. */
+const char *attach_undo(attachments *a);
+/* Makes `media` what the conversation shows. Says why and returns 0 on failure. */
+int attach_gather(attachments *a, conversation *c);
+void attach_free(attachments *a);
 
 #endif

@@ -1,0 +1,157 @@
+/* media.c: pictures and sounds of the command line: the projector's file, reading what files hold, encoding it, and
+ * prompts with markers. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the projector -------------------------------------------------------------------------- */
+
+typedef struct search {
+    char names[600]; /* with commas between */
+    char found[PLATFORM_PATH];
+    int n;
+} search;
+
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+static int each_entry(void *user, const char *name, int is_folder, uint64_t bytes) {
+    search *s = (search *)user;
+    char small[256];
+    size_t i;
+    (void)bytes;
+    for (i = 0; name[i] && i + 1 < sizeof small; i++) small[i] = lower(name[i]);
+    small[i] = 0;
+    if (is_folder || name[i] || strstr(small, "mmproj") == NULL || !cli_ends_with(small, ".gguf")) return 1;
+    snprintf(s->names + strlen(s->names), sizeof s->names - strlen(s->names), "%s%s", s->n++ ? ", " : "", name);
+    snprintf(s->found, sizeof s->found, "%s", name);
+    return 1;
+}
+
+int cli_projector_find(const char *command, const char *model, char *out, size_t cap) {
+    const char *base = cli_base_name(model);
+    char folder[PLATFORM_PATH];
+    search s;
+    int n;
+    memset(&s, 0, sizeof s);
+    if (platform_path_kind(model) == PLATFORM_FOLDER) n = snprintf(folder, sizeof folder, "%s/", model);
+    else n = snprintf(folder, sizeof folder, "%.*s", (int)(base - model), model);
+    if (n >= 0 && n < (int)sizeof folder) platform_list(n ? folder : ".", each_entry, &s);
+    if (s.n == 1 && snprintf(out, cap, "%s%s", folder, s.found) < (int)cap) return 1;
+    if (s.n > 1) cli_fail(command, "several projectors are beside the model: choose one with --projector FILE: %s", s.names);
+    else cli_fail(command, "pictures and sound need the model's projector: --projector FILE (no *mmproj*.gguf is beside %s)", model);
+    return 0;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+int cli_media_is_sound(const char *path) {
+    static const char *const BEGINNINGS[] = {"RIF", "RF64", "BW64", "ID3", "fLaC", "OggS", "\xff\xfb", "\xff\xf3", "\xff\xf2"};
+    FILE *file = platform_fopen(path, "rb");
+    char head[12];
+    size_t n = file ? fread(head, 1, sizeof head, file) : 0, i, len;
+    if (file) fclose(file);
+    if (n == 12 && memcmp(head, "RIFF", 4) == 0 && memcmp(head + 8, "WEBP", 4) == 0) return 0;
+    for (i = 0; i < sizeof BEGINNINGS / sizeof BEGINNINGS[0]; i++) {
+        len = strlen(BEGINNINGS[i]);
+        if (n >= len && memcmp(head, BEGINNINGS[i], len) == 0) return 1;
+    }
+    return 0;
+}
+
+static int show(void *user, float done) { return cli_progress_show(user, done) || cli_run_interrupted(); }
+
+infer_media *cli_media_open(const char *command, infer_model *model, const cli_common *common, const char *path) {
+    infer_encode_params params;
+    infer_image image;
+    infer_sound sound;
+    infer_media *out = NULL;
+    infer_error err;
+    infer_result r;
+    cli_progress bar;
+    const int hears = cli_media_is_sound(path);
+    memset(&params, 0, sizeof params);
+    memset(&image, 0, sizeof image);
+    memset(&sound, 0, sizeof sound);
+    params.min_tokens = (int32_t)common->image_min;
+    params.max_tokens = (int32_t)common->image_max;
+    params.threads = (int32_t)common->threads;
+    params.progress = show;
+    params.progress_user = &bar;
+    cli_progress_begin(&bar, hears ? "sound" : "picture");
+    r = hears ? infer_sound_open(&sound, path, NULL, &err) : infer_image_open(&image, path, NULL, &err);
+    if (r == INFER_OK)
+        r = hears ? infer_media_encode_sound(&out, model, &sound, &params, &err)
+                  : infer_media_encode(&out, model, &image, 1, &params, &err);
+    cli_progress_end(&bar);
+    infer_image_free(&image);
+    infer_sound_free(&sound);
+    if (r != INFER_OK && !(r == INFER_CANCELLED && cli_run_interrupted())) {
+        if (strstr(err.message, path)) cli_fail(command, "%s", err.message); /* it names the file itself */
+        else cli_fail(command, "%s: %s", path, err.message);
+    }
+    return out;
+}
+
+int cli_media_open_all(const char *command, infer_model *model, const cli_common *common, cli_media *out) {
+    const int n = common->media.n;
+    memset(out, 0, sizeof *out);
+    if (n == 0) return 1;
+    cli_catch_interrupts();
+    out->items = cli_alloc(command, (size_t)n, sizeof *out->items);
+    while (out->items && out->n < n && (out->items[out->n] = cli_media_open(command, model, common, common->media.items[out->n])) != NULL) out->n++;
+    return out->n == n;
+}
+
+void cli_media_free(cli_media *media) {
+    while (media->n > 0) infer_media_free(media->items[--media->n]);
+    free(media->items);
+    memset(media, 0, sizeof *media);
+}
+
+/* ---- prompts -------------------------------------------------------------------------------- */
+
+char *cli_media_prompt(const char *command, char *text, size_t *n, int n_media) {
+    const size_t more = (size_t)n_media * (sizeof INFER_MEDIA_MARKER - 1);
+    char *with;
+    int i;
+    if (text == NULL || n_media == 0 || strstr(text, INFER_MEDIA_MARKER)) return text;
+    with = cli_alloc(command, *n + more + 1, 1);
+    if (with) {
+        for (i = 0; i < n_media; i++) memcpy(with + (size_t)i * (sizeof INFER_MEDIA_MARKER - 1), INFER_MEDIA_MARKER, sizeof INFER_MEDIA_MARKER - 1);
+        memcpy(with + more, text, *n + 1);
+        *n += more;
+    }
+    free(text);
+    return with;
+}
+
+int cli_media_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,
+                       const cli_media *media, infer_token **ids, size_t *count) {
+    const infer_token bos = infer_token_special(model, INFER_SPECIAL_BOS);
+    infer_token first[4];
+    infer_error err;
+    size_t begins = 0, cap = 0;
+    if (media->n == 0) return cli_tokenize(command, model, text, n, flags, ids, count);
+    *ids = NULL;
+    if ((flags & INFER_TEXT_ADD_SPECIAL) && bos >= 0 && infer_tokenize(model, "", 0, INFER_TEXT_ADD_SPECIAL, first, 4, &begins, &err) == INFER_OK)
+        begins = begins > 0 && first[0] == bos;
+    flags &= ~INFER_TEXT_ADD_SPECIAL;
+    for (;;) { /* the second round has room */
+        if (infer_media_tokens(model, text, n, flags, media->items, media->n, *ids ? *ids + begins : NULL, cap, count, &err) != INFER_OK) {
+            cli_fail(command, "%s", err.message);
+            break;
+        }
+        if (*ids) {
+            if (begins) (*ids)[0] = bos;
+            if (begins && *count && (*ids)[1] == bos) memmove(*ids, *ids + 1, *count * sizeof **ids); /* the text has one */
+            else *count += begins;
+            return 1;
+        }
+        cap = *count;
+        if ((*ids = cli_alloc(command, cap + begins + 1, sizeof **ids)) == NULL) break;
+    }
+    free(*ids);
+    *ids = NULL;
+    return 0;
+}
