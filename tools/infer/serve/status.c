@@ -38,9 +38,10 @@ void route_props(call *c) {
     if (m == NULL) return;
     out(&c->out,
         "{\"model\":%j,\"context\":%d,\"slots\":%d,\"chat\":%b,\"generates\":%b,\"format\":%j,\"embedding\":%d,\"labels\":%d,\"parameters\":%d,"
-        "\"quant\":%j,\"arch\":%j}",
+        "\"quant\":%j,\"arch\":%j,\"modalities\":{\"vision\":%b,\"audio\":%b}}",
         m->id, (long long)m->positions, (long long)m->slots, m->queue && (m->template_text || c->server->options->chatml), m->queue != NULL,
-        m->format, (long long)m->info.embedding, (long long)m->info.labels, (long long)m->info.parameters, m->info.quant, m->info.arch);
+        m->format, (long long)m->info.embedding, (long long)m->info.labels, (long long)m->info.parameters, m->info.quant, m->info.arch, m->info.images,
+        m->info.sounds);
     models_release(c->server, m);
 }
 
@@ -125,6 +126,9 @@ void route_metrics(call *c) {
     counter(&c->out, "prompt_tokens_total", "tokens of prompts", n.prompt_tokens);
     counter(&c->out, "prompt_tokens_cached_total", "tokens of prompts that were not evaluated again", n.reused);
     counter(&c->out, "new_tokens_total", "generated tokens", n.new_tokens);
+    counter(&c->out, "images_total", "pictures of prompts", n.media[0]);
+    counter(&c->out, "sounds_total", "sounds of prompts", n.media[1]);
+    counter(&c->out, "media_tokens_total", "positions of prompts that pictures and sounds took", n.media_positions);
     histogram(&c->out, "first_token_seconds", "time until the first token of a reply", n.first, n.first_sum);
     histogram(&c->out, "reply_seconds", "time until the end of a reply", n.whole, n.whole_sum);
     pthread_mutex_lock(&s->models_lock);
