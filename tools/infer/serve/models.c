@@ -143,6 +143,9 @@ static int open_single(server *s, served *m) {
     if (m->model == NULL) return 0;
     if (make_ready(o, m, &m->bytes, why, sizeof why) != INFER_OK) return cli_fail("serve", "%s: %s", m->path, why) == CLI_DONE;
     m->state = MODEL_READY;
+    if (m->projector)
+        fprintf(stderr, "infer serve: %s%s%s by %s\n", m->info.images ? "pictures" : "", m->info.images && m->info.sounds ? " and " : "",
+                m->info.sounds ? "sound" : "", m->projector);
     return 1;
 }
 
