@@ -11,6 +11,7 @@ import math
 import os
 import random
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -193,7 +194,7 @@ def clients(s):
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
-def refused(s, folder):
+def refused(s):
     good = picture("text-200x120")
     url = lambda u: {"type": "image_url", "image_url": {"url": u}}
     huge = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 40000, 25000, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(bytes(100)))
@@ -288,6 +289,17 @@ def sounds():
     finish(s, "sounds")
 
 
+def vanish(s):
+    """Clients that go while their pictures are read: the next ones wait for nobody."""
+    body = json.dumps(dict(messages=user(*[image(png(900, 1000)) for _ in range(3)]), max_tokens=1)).encode()
+    for _ in range(6):
+        c = socket.create_connection(("127.0.0.1", s.port), timeout=20)
+        c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        c.close()
+    status, r = s.post("/v1/chat/completions", messages=user(image(picture("text-200x120"))), max_tokens=1)
+    check(status == 200, "after clients that vanished", r)
+
+
 def fuzz(s, n, seed):
     """Random parts, nearly right, in each interface; bytes of pictures that are changed."""
     r = random.Random(seed)
@@ -341,7 +353,8 @@ def main():
             as_recorded(case)
         s = server("gemma3", "gemma3")
         clients(s)
-        refused(s, folder)
+        refused(s)
+        vanish(s)
         fuzz(s, int(os.environ.get("FUZZ", "300")), int(os.environ.get("SEED", "1")))
         finish(s, "pictures")
         files(folder)

@@ -75,6 +75,20 @@ static unsigned char *from_url(const server *s, const char *url, size_t n, size_
 
 /* ---- decoding and encoding ------------------------------------------------------------------ */
 
+/* Is the picture or sound of no use any more? */
+static int is_off(void *user) {
+    call *c = user;
+    return c->server->abort || !call_alive(c);
+}
+static int progress(void *user, float part) {
+    (void)part;
+    return is_off(user);
+}
+/* What is said then, to whoever is there. Returns 0. */
+static int called_off(server *s, failure *f) {
+    return s->abort ? fail(f, 503, "stopping", NULL, "the server is stopping") : fail(f, 408, NULL, NULL, "the client has gone");
+}
+
 /* The turn to decode and encode: pixels of one request at a time take memory. Returns 0 after setting f. */
 static int take_turn(server *s, call *c) {
     int ok = 1;
@@ -87,12 +101,12 @@ static int take_turn(server *s, call *c) {
     s->media_waiting++;
     while (s->media_busy && ok) {
         system_condition_wait(&s->media_changed, &s->lock, 200);
-        ok = !s->abort && call_alive(c);
+        ok = !is_off(c);
     }
     if (ok) s->media_busy = 1;
     s->media_waiting--;
     pthread_mutex_unlock(&s->lock);
-    return ok || fail(&c->failure, s->abort ? 503 : 408, NULL, NULL, s->abort ? "the server is stopping" : "the client has gone");
+    return ok || called_off(s, &c->failure);
 }
 
 static void end_turn(server *s) {
@@ -100,12 +114,6 @@ static void end_turn(server *s) {
     s->media_busy = 0;
     pthread_cond_signal(&s->media_changed);
     pthread_mutex_unlock(&s->lock);
-}
-
-static int go_on(void *user, float part) {
-    call *c = user;
-    (void)part;
-    return c->server->abort || !call_alive(c);
 }
 
 static infer_result encode(job *j, int sound, const unsigned char *data, size_t n, infer_media **out, infer_error *err) {
@@ -122,7 +130,9 @@ static infer_result encode(job *j, int sound, const unsigned char *data, size_t 
     p.min_tokens = (int32_t)common->image_min;
     p.max_tokens = (int32_t)common->image_max;
     p.threads = (int32_t)common->threads;
-    p.progress = go_on;
+    decoding.limits.cancel = is_off;
+    decoding.limits.user = j->call;
+    p.progress = progress;
     p.progress_user = j->call;
     memset(&image, 0, sizeof image);
     memset(&samples, 0, sizeof samples);
@@ -146,7 +156,7 @@ static int add(job *j, int sound, const unsigned char *data, size_t n, const cha
     if (!take_turn(s, j->call)) return 0;
     r = encode(j, sound, data, n, &made, &err);
     end_turn(s);
-    if (r == INFER_CANCELLED && go_on(j->call, 0)) return fail(f, s->abort ? 503 : 408, NULL, NULL, s->abort ? "the server is stopping" : "the client has gone");
+    if (r == INFER_CANCELLED) return called_off(s, f);
     if (r == INFER_ERR_MEMORY) return fail(f, 503, NULL, NULL, "%s: %s", where, err.message);
     if (r != INFER_OK) return fail(f, 400, sound ? "invalid_audio" : "invalid_image", "messages", "%s: %s", where, err.message);
     j->media[j->n_media++] = made;
