@@ -135,6 +135,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #    include "test_gpu_models.c"
 #    include "test_gpu_adapters.c"
 #    include "test_gpu_queue.c"
+#    include "test_gpu_media.c"
 #    ifdef INFER__METAL_LIBRARY
 #      include "test_gpu_metal.c"
 #    endif
@@ -245,6 +246,7 @@ int main(int argc, char **argv) {
     suite_gpu_models();
     suite_gpu_adapters();
     suite_gpu_queue();
+    suite_gpu_media();
 #    ifdef INFER__METAL_LIBRARY
     suite_gpu_metal();
 #    endif

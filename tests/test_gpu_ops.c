@@ -260,7 +260,7 @@ static double gpu_dot_size(const infer__weight *w, int64_t row, const float *x, 
 /* ---- the values per token ---------------------------------------------------------------------------------------- */
 
 static void test_gpu_ops_pack(void) {
-    static const int32_t want[] = {13, 16, 19, 22, 16, 26, 30, 2, 34, 36, 24, 38, 44, /* places; pages per sequence; cells; extended; looked; source */
+    static const int32_t want[] = {15, 18, 21, 24, 18, 28, 32, 2, 36, 38, 26, 40, 46, 46, 46, /* places; pages per sequence; cells; extended; looked; source; axes */
                                    5,  -1, 7,  3,  16, 0,  0,  0,  1,   /* ids, pos, seq */
                                    1,  2,  0,  1,  20, 21, 30, -1,      /* out, extended, pages of group 0 */
                                    40, 41, 50, -1,                      /* and 1 */
@@ -277,9 +277,9 @@ static void test_gpu_ops_pack(void) {
     p->n_rows = 3;
     p->n_out = p->n_seq = 2;
     for (i = 0; i < 3; i++) {
-        p->ids[i] = want[13 + i];
-        p->pos[i] = want[16 + i]; /* 16 is on the second page */
-        p->seq[i] = want[19 + i];
+        p->ids[i] = want[15 + i];
+        p->pos[i] = want[18 + i]; /* 16 is on the second page */
+        p->seq[i] = want[21 + i];
     }
     p->out[0] = 1;
     p->out[1] = 2;
@@ -304,16 +304,16 @@ static void test_gpu_ops_pack(void) {
     p->n_out = 0;
     p->cell_in = p->cell_out = NULL; /* a model without recurrent layers */
     p->looks = 0;
-    CHECK(infer__gpu_pages(p) == 1 && infer__gpu_pass_len(p) == 13 + 9 + 2 + 4);
+    CHECK(infer__gpu_pages(p) == 1 && infer__gpu_pass_len(p) == 15 + 9 + 2 + 4);
     infer__gpu_pack(p, to);
-    CHECK(to[3] == 22 && to[10] == 22 && to[4] == to[1] && to[5] == 24 && to[6] == 26 && to[7] == 1 && to[24] == 20 && to[25] == 30);
+    CHECK(to[3] == 24 && to[10] == 24 && to[4] == to[1] && to[5] == 26 && to[6] == 28 && to[7] == 1 && to[26] == 20 && to[27] == 30);
     cells_in[0] = 17; /* where rows end seeing */
     cells_in[1] = 16;
     cells_in[2] = 8;
     p->end = cells_in;
-    CHECK(infer__gpu_pages(p) == 2 && infer__gpu_pass_len(p) == 13 + 12 + 2 + 8);
+    CHECK(infer__gpu_pages(p) == 2 && infer__gpu_pass_len(p) == 15 + 12 + 2 + 8);
     infer__gpu_pack(p, to);
-    CHECK(to[to[4]] == 16 && to[to[4] + 1] == 15 && to[to[4] + 2] == 7 && to[4] + 3 == 13 + 12 + 2 + 8);
+    CHECK(to[to[4]] == 16 && to[to[4] + 1] == 15 && to[to[4] + 2] == 7 && to[4] + 3 == 15 + 12 + 2 + 8);
 }
 
 /* What begin uploads; two passes without a wait between them; rows that the pass wants. */
@@ -371,16 +371,18 @@ static void test_gpu_ops_begin(void) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* weight, bias: 0 none, 1 shared by the groups, 2 a set per group. */
-static void gpu_norm_case(gpu_pair *p, int kind, int32_t n, int32_t groups, int weight, int bias, int in_place) {
+/* weight, bias: 0 none, 1 shared by the groups, 2 a set per group. even: rows at multiples of 16 bytes, which are read
+ * and written by fours, with room beside them for all that a group of work-items could write. */
+static void gpu_norm_case(gpu_pair *p, int kind, int32_t n, int32_t groups, int weight, int bias, int in_place, int even) {
     gpu_tensor x, y;
     gpu_weight w, b;
     infer__norm_args a;
     int32_t rows = 3, i;
     memset(&w, 0, sizeof w);
     memset(&b, 0, sizeof b);
-    gpu_make(p, &x, rows, n * groups, n % 4, 2);
-    gpu_make(p, &y, rows, n * groups, 3, n % 3);
+    gpu_make(p, &x, rows, n * groups, even ? 4 : n % 4, even ? 4 : 2);
+    gpu_make(p, &y, rows + even, n * groups, even ? 512 : 3, even ? 8 : n % 3);
+    y.cpu.rows = y.gpu.rows = rows;
     for (i = 0; i < (int32_t)(x.on_cpu.bytes / 4); i++) ((float *)x.on_cpu.host)[i] *= 3;
     gpu_send(p, &x);
     memset(&a, 0, sizeof a);
@@ -403,6 +405,7 @@ static void gpu_norm_case(gpu_pair *p, int kind, int32_t n, int32_t groups, int 
 }
 
 static void test_gpu_ops_norm(void) {
+    static const int32_t even[] = {8, 64, 200, 256, 264, 432, 512, 520, 1000, 4088};
     gpu_pair p;
     int d, i;
     GPU_NEED();
@@ -410,8 +413,10 @@ static void test_gpu_ops_norm(void) {
         gpu_pair_open(&p, d, INFER_KV_F32, 1, 1, 1);
         for (i = 0; i < (gpu_small() ? 30 : 60); i++) {
             int32_t n = gpu_sizes[i % 10], groups = n > 100 ? 1 + i % 3 : 1 + i % 5;
-            gpu_norm_case(&p, i / 2 % 2 ? INFER__NORM_LAYER : INFER__NORM_RMS, n, groups, i % 3, (i + 1) % 3, i % 2);
+            gpu_norm_case(&p, i / 2 % 2 ? INFER__NORM_LAYER : INFER__NORM_RMS, n, groups, i % 3, (i + 1) % 3, i % 2, 0);
         }
+        for (i = 0; i < 2 * (int)INFER__COUNT(even); i++)
+            gpu_norm_case(&p, i % 2 ? INFER__NORM_LAYER : INFER__NORM_RMS, even[i / 2], 1, 0, 0, 0, 1);
         gpu_pair_close(&p);
     }
 }

@@ -48,16 +48,28 @@ static int32_t seen_int(const infer_json *v, const char *name) {
     return k ? (int32_t)infer_json_int(k) : -1;
 }
 
+/* Where models run, for test_gpu_media.c; a function that gets one of them before it has contexts. */
+static int32_t seen_backend = INFER_CPU, seen_layers, seen_exact;
+static void (*seen_opened)(infer_model *m);
+
+static void seen_params(infer_model_params *p) {
+    memset(p, 0, sizeof *p);
+    p->allocator.alloc = check_alloc;
+    p->allocator.free = check_free;
+    p->backend = seen_backend;
+    p->gpu_layers = seen_layers;
+    p->exact = seen_exact;
+}
+
 static infer_model *seen_text_model(const infer_json *j) {
     infer_model_params p;
     infer_model *m = NULL;
     infer_error e;
     char file[80];
     snprintf(file, sizeof file, "vision/text/%s.gguf", infer_json_string(infer_json_get(j, "text_model"), NULL));
-    memset(&p, 0, sizeof p);
-    p.allocator.alloc = check_alloc;
-    p.allocator.free = check_free;
+    seen_params(&p);
     if (infer_model_open(&m, check_reference(file), &p, &e) != INFER_OK) check_note(__FILE__, __LINE__, e.message);
+    if (m && seen_opened) seen_opened(m);
     return m;
 }
 
@@ -354,18 +366,13 @@ static void test_media_oom(void) {
 
 
 /* From pixels and samples to logits: projector, prompt with markers, positions, everything; kept media; errors. */
-static infer_backend seen_backend = INFER_CPU;
 static infer_model *seen_open_both(const char *text, const char *projector, infer_error *e) {
     infer_model_params p;
     infer_model *m = NULL;
     char file[100];
     snprintf(file, sizeof file, "vision/text/%s.gguf", text);
-    memset(&p, 0, sizeof p);
-    p.allocator.alloc = check_alloc;
-    p.allocator.free = check_free;
+    seen_params(&p);
     p.projector = projector;
-    p.backend = seen_backend;
-    p.gpu_unchecked = 1;
     infer_model_open(&m, check_reference(file), &p, e);
     return m;
 }
@@ -406,87 +413,160 @@ static int seen_load(infer_media **out, infer_model *m, const char *name, const 
     return r == INFER_OK;
 }
 
-static void test_media_whole(void) {
+static void media_whole(const char *name) {
     static float got[128 * 336];
-    size_t i, k;
-    if (!check_reference("")) SKIP("needs INFER_TEST_DATA");
-    for (i = 0; i < INFER__COUNT(MEDIA_CASES); i += (size_t)check_every(9)) {
-        if (getenv("MEDIA_CASE") && !strstr(MEDIA_CASES[i], getenv("MEDIA_CASE"))) continue;
-        infer_json *j = NULL;
-        char *text = seen_json(MEDIA_CASES[i], &j), projector[120];
-        const infer_json *names = infer_json_get(j, "media"), *options = infer_json_get(j, "options"), *chunks = infer_json_get(j, "chunks");
-        const char *prompt = infer_json_string(infer_json_get(j, "prompt"), NULL), *more[4];
-        infer_encode_params p;
-        infer_model *m;
-        infer_error e;
-        seen_case x;
-        size_t count = 0;
-        int32_t at = 0, want = 0, frames;
-        double limit = 2e-6;
-        check_detail = MEDIA_CASES[i];
-        memset(&p, 0, sizeof p);
-        memset(&x, 0, sizeof x);
-        if (!j) { check_note(__FILE__, __LINE__, "no case"); free(text); continue; }
-        snprintf(projector, sizeof projector, "%s", check_reference("vision/models/"));
-        snprintf(projector + strlen(projector), sizeof projector - strlen(projector), "%s.gguf", infer_json_string(infer_json_get(j, "model"), NULL));
-        m = seen_open_both(infer_json_string(infer_json_get(j, "text_model"), NULL), projector, &e);
-        if (!m) {
-            if (getenv("MEDIA_PRINT")) printf("%-60s %s\n", MEDIA_CASES[i], e.message);
-            CHECK_HAS(e.message, "");
-            check_note(__FILE__, __LINE__, e.message);
-            infer_json_free(j);
-            free(text);
-            continue;
-        }
-        if (strncmp(MEDIA_CASES[i], "llava-cls", 9) == 0) limit = 1; /* llama.cpp loses a patch: the model's own is right (docs/media.md) */
-        frames = 1;
-        for (k = 0; k < infer_json_count(options); k++) {
-            const char *o = infer_json_string(infer_json_at(options, k), NULL);
-            if (strcmp(o, "--merge") == 0) frames = 2;
-            if (strcmp(o, "--min") == 0) p.min_tokens = atoi(infer_json_string(infer_json_at(options, k + 1), NULL));
-            if (strcmp(o, "--max") == 0) p.max_tokens = atoi(infer_json_string(infer_json_at(options, k + 1), NULL));
-        }
-        for (k = 0; k < infer_json_count(names); k += (size_t)frames) {
-            more[0] = k + 1 < infer_json_count(names) ? infer_json_string(infer_json_at(names, k + 1), NULL) : NULL;
-            x.n_media += seen_load(&x.media[x.n_media], m, infer_json_string(infer_json_at(names, k), NULL), more, more[0] ? frames : 1, &p);
-        }
-        if (frames == 2) prompt = x.n_media == 2 ? "V:<__media__><__media__>\nC" : "V:<__media__>\nC"; /* a marker for both frames */
-        if (infer_media_tokens(m, prompt, strlen(prompt), INFER_TEXT_PARSE_SPECIAL, x.media, x.n_media, x.tokens, 4096, &count, &e) != INFER_OK)
-            check_note(__FILE__, __LINE__, e.message);
-        x.n = (int32_t)count;
-        if (infer_json_int(infer_json_at(infer_json_get(infer_json_at(chunks, 0), "ids"), 0)) == 257) { /* BOS: not of a text */
-            memmove(x.tokens + 1, x.tokens, (size_t)x.n++ * sizeof *x.tokens);
-            x.tokens[0] = 257;
-        }
-        for (k = 0; k < infer_json_count(chunks); k++) {
-            const infer_json *c = infer_json_at(chunks, k), *ids = infer_json_get(c, "ids");
-            size_t q;
-            want += ids ? (int32_t)infer_json_count(ids) : seen_int(c, "n_tokens");
-            for (q = 0; ids && q < infer_json_count(ids); q++, at++) CHECK(x.tokens[at] == infer_json_int(infer_json_at(ids, q)));
-            if (!ids) at += seen_int(c, "n_tokens");
-        }
-        CHECK(x.n == want);
-        snprintf(projector, sizeof projector, "vision/cases/%s.logits", MEDIA_CASES[i]);
-        if (seen_read(&x.logits, check_reference(projector))) {
-            infer_context *c = NULL;
-            infer_session *s = seen_session(m, 512, 1, &c);
-            const int32_t rows = seen_eval(s, &x, got);
-            const double error = check_nmse(got, x.logits.v, (size_t)rows * 336);
-            if (getenv("MEDIA_PRINT")) printf("%-60s %g\n", MEDIA_CASES[i], error);
-            CHECK(rows == x.logits.n && error < limit);
-            infer_session_destroy(s);
-            infer_context_destroy(c);
-        }
-        seen_case_free(&x);
-        CHECK(infer_model_close(m) == INFER_OK && check_live == 0);
+    size_t k;
+    infer_json *j = NULL;
+    char *text = seen_json(name, &j), projector[120];
+    const infer_json *names = infer_json_get(j, "media"), *options = infer_json_get(j, "options"), *chunks = infer_json_get(j, "chunks");
+    const char *prompt = infer_json_string(infer_json_get(j, "prompt"), NULL), *more[4];
+    infer_encode_params p;
+    infer_model *m;
+    infer_error e;
+    seen_case x;
+    size_t count = 0;
+    int32_t at = 0, want = 0, frames;
+    double limit = 2e-6;
+    check_detail = name;
+    memset(&p, 0, sizeof p);
+    memset(&x, 0, sizeof x);
+    if (!j) { check_note(__FILE__, __LINE__, "no case"); free(text); return; }
+    snprintf(projector, sizeof projector, "%s", check_reference("vision/models/"));
+    snprintf(projector + strlen(projector), sizeof projector - strlen(projector), "%s.gguf", infer_json_string(infer_json_get(j, "model"), NULL));
+    m = seen_open_both(infer_json_string(infer_json_get(j, "text_model"), NULL), projector, &e);
+    if (!m) {
+        if (getenv("MEDIA_PRINT")) printf("%-60s %s\n", name, e.message);
+        CHECK_HAS(e.message, "");
+        check_note(__FILE__, __LINE__, e.message);
         infer_json_free(j);
         free(text);
+        return;
     }
+    if (seen_opened) seen_opened(m);
+    if (strncmp(name, "llava-cls", 9) == 0) limit = 1; /* llama.cpp loses a patch: the model's own is right (docs/media.md) */
+    frames = 1;
+    for (k = 0; k < infer_json_count(options); k++) {
+        const char *o = infer_json_string(infer_json_at(options, k), NULL);
+        if (strcmp(o, "--merge") == 0) frames = 2;
+        if (strcmp(o, "--min") == 0) p.min_tokens = atoi(infer_json_string(infer_json_at(options, k + 1), NULL));
+        if (strcmp(o, "--max") == 0) p.max_tokens = atoi(infer_json_string(infer_json_at(options, k + 1), NULL));
+    }
+    for (k = 0; k < infer_json_count(names); k += (size_t)frames) {
+        more[0] = k + 1 < infer_json_count(names) ? infer_json_string(infer_json_at(names, k + 1), NULL) : NULL;
+        x.n_media += seen_load(&x.media[x.n_media], m, infer_json_string(infer_json_at(names, k), NULL), more, more[0] ? frames : 1, &p);
+    }
+    if (frames == 2) prompt = x.n_media == 2 ? "V:<__media__><__media__>\nC" : "V:<__media__>\nC"; /* a marker for both frames */
+    if (infer_media_tokens(m, prompt, strlen(prompt), INFER_TEXT_PARSE_SPECIAL, x.media, x.n_media, x.tokens, 4096, &count, &e) != INFER_OK)
+        check_note(__FILE__, __LINE__, e.message);
+    x.n = (int32_t)count;
+    if (infer_json_int(infer_json_at(infer_json_get(infer_json_at(chunks, 0), "ids"), 0)) == 257) { /* BOS: not of a text */
+        memmove(x.tokens + 1, x.tokens, (size_t)x.n++ * sizeof *x.tokens);
+        x.tokens[0] = 257;
+    }
+    for (k = 0; k < infer_json_count(chunks); k++) {
+        const infer_json *c = infer_json_at(chunks, k), *ids = infer_json_get(c, "ids");
+        size_t q;
+        want += ids ? (int32_t)infer_json_count(ids) : seen_int(c, "n_tokens");
+        for (q = 0; ids && q < infer_json_count(ids); q++, at++) CHECK(x.tokens[at] == infer_json_int(infer_json_at(ids, q)));
+        if (!ids) at += seen_int(c, "n_tokens");
+    }
+    CHECK(x.n == want);
+    snprintf(projector, sizeof projector, "vision/cases/%s.logits", name);
+    if (seen_read(&x.logits, check_reference(projector))) {
+        infer_context *c = NULL;
+        infer_session *s = seen_session(m, 512, 1, &c);
+        const int32_t rows = seen_eval(s, &x, got);
+        const double error = check_nmse(got, x.logits.v, (size_t)rows * 336);
+        if (getenv("MEDIA_PRINT")) printf("%-60s %g\n", name, error);
+        CHECK(rows == x.logits.n && error < limit);
+        infer_session_destroy(s);
+        infer_context_destroy(c);
+    }
+    seen_case_free(&x);
+    CHECK(infer_model_close(m) == INFER_OK && check_live == 0);
+    infer_json_free(j);
+    free(text);
+}
+
+static void test_media_whole(void) {
+    size_t i;
+    if (!check_reference("")) SKIP("needs INFER_TEST_DATA");
+    for (i = 0; i < INFER__COUNT(MEDIA_CASES); i += (size_t)check_every(9))
+        if (!getenv("MEDIA_CASE") || strstr(MEDIA_CASES[i], getenv("MEDIA_CASE"))) media_whole(MEDIA_CASES[i]);
+}
+
+
+/* A projector's file as a model of its own: embeddings of tiles as with the text model, the tensors before, progress after every layer, cancelling. */
+typedef struct seen_progress { int32_t calls, stop, tensors; float last; size_t floats; } seen_progress;
+static int seen_step(void *user, float done) {
+    seen_progress *x = (seen_progress *)user;
+    CHECK(done > x->last && done <= 1);
+    x->last = done;
+    return ++x->calls == x->stop;
+}
+static void seen_tensor(void *user, int32_t embedding, int32_t frame, const float *values, int32_t width, int32_t height) {
+    seen_progress *x = (seen_progress *)user;
+    CHECK(embedding == x->tensors++ && frame == 0 && values && width == 32 && height == 32);
+    x->floats += (size_t)width * (size_t)height;
+}
+static void test_media_alone(void) {
+    infer_model_params p;
+    infer_model *alone = NULL, *text;
+    infer_model_info info;
+    infer_image image;
+    infer_error e;
+    infer_session *s = NULL;
+    infer_media *a = NULL, *b = NULL;
+    infer_encode_params ep;
+    seen_progress x;
+    const float *rows;
+    char projector[120];
+    int32_t i, k, n, width, m, other, embeddings;
+    if (!check_reference("")) SKIP("needs INFER_TEST_DATA");
+    snprintf(projector, sizeof projector, "%s", check_reference("vision/models/idefics3.gguf"));
+    memset(&p, 0, sizeof p);
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    CHECK(infer_model_open(&alone, projector, &p, &e) == INFER_OK);
+    text = seen_open_both("llama", projector, &e);
+    CHECK(text && alone && infer_image_open(&image, check_reference("vision/images/noise-37x91.ppm"), NULL, &e) == INFER_OK);
+    if (!text || !alone) return;
+    CHECK(infer_model_get_info(alone, &info) == INFER_OK && info.images == 1 && info.sounds == 0 && !info.computes);
+    CHECK_HAS(infer_model_why_not(alone), "it encodes pictures and sound");
+    CHECK(infer_session_create(&s, alone, NULL, &e) == INFER_ERR_UNSUPPORTED && !s);
+    memset(&ep, 0, sizeof ep);
+    memset(&x, 0, sizeof x);
+    ep.progress = seen_step;
+    ep.prepared = seen_tensor;
+    ep.progress_user = ep.prepared_user = &x;
+    CHECK(infer_media_encode(&a, alone, &image, 1, &ep, &e) == INFER_OK && x.tensors > 4 && x.calls >= x.tensors && x.last == 1);
+    CHECK(infer_media_encode(&b, text, &image, 1, NULL, &e) == INFER_OK);
+    CHECK(infer_media_positions(b, &embeddings) > embeddings);
+    for (i = 0, k = 0; (rows = infer_media_embeddings(a, i, &n, &width)) != NULL; i++, k += n) {
+        const float *same = infer_media_embeddings(b, i, &m, &other);
+        CHECK(same && m == n && width == other && width == 64 && memcmp(rows, same, 4 * (size_t)n * 64) == 0);
+    }
+    CHECK(i == x.tensors && k == embeddings && !infer_media_embeddings(b, i, NULL, NULL) && !infer_media_embeddings(NULL, 0, NULL, NULL));
+    CHECK(infer_media_free(a) == INFER_OK);
+    a = NULL;
+    for (k = 1, n = x.calls; k <= n; k += 3) { /* the first 8 that were freed are kept: others */
+        image.rgb[0] ^= 1 << k % 8;
+        memset(&x, 0, sizeof x);
+        x.stop = k;
+        ep.prepared = NULL;
+        CHECK(infer_media_encode(&a, alone, &image, 1, &ep, &e) == INFER_CANCELLED && !a && x.calls == k);
+    }
+    x.stop = 0;
+    x.last = 0;
+    CHECK(infer_media_encode(&a, alone, &image, 1, &ep, &e) == INFER_OK && infer_media_free(a) == INFER_OK);
+    CHECK(infer_media_encode_sound(&a, alone, NULL, NULL, &e) == INFER_ERR_ARGUMENT);
+    infer_image_free(&image);
+    CHECK(infer_media_free(b) == INFER_OK && infer_model_close(text) == INFER_OK && infer_model_close(alone) == INFER_OK && check_live == 0);
 }
 
 static void suite_media_session(void) {
-    if (getenv("MEDIA_BACKEND")) seen_backend = (infer_backend)atoi(getenv("MEDIA_BACKEND"));
     RUN(test_media_whole);
+    RUN(test_media_alone);
     RUN(test_media_logits);
     RUN(test_media_kinds);
     RUN(test_media_refused);

@@ -211,7 +211,7 @@ typedef struct infer__rope_args {
     const infer__buf *freq; /* on a device: revolutions per position, as sums of two float32 */
     const uint8_t *axes;    /* n_rot/2: the axis whose position rotates the pair; NULL = the row's position */
     float scale;
-    int32_t blocks; /* the n_rot values are so many parts, each with pairs of its own; 0 = one (the CPU alone) */
+    int32_t blocks; /* the n_rot values are so many parts, each with pairs of its own; 0 = one */
 } infer__rope_args;
 
 /* Store rows of k and v (rows x n_head*dim) into the cache pages of their positions. v_cache NULL: of k alone. */
@@ -373,7 +373,7 @@ INFER__INLINE int infer__act_plain(const infer__act_args *a) {
 
 typedef struct infer__add_args { infer__tensor x, y; float scale; } infer__add_args; /* y += x * scale */
 /* y = cap * tanh(x * scale / cap) (cap 0 = none), then clamped to [-clamp, clamp] (0 = none), in place; or to range[0]
- * .. range[1] (NULL = none; the CPU alone) */
+ * .. range[1] (NULL = none), of which the first is not above the second */
 typedef struct infer__map_args { infer__tensor x; float scale, cap, clamp; const float *range; } infer__map_args;
 
 enum { INFER__MAX_EXPERTS = 1024, INFER__MAX_EXPERT_GROUPS = 64 };
@@ -590,7 +590,7 @@ enum {
 };
 
 enum { /* of infer__ops.supports, with infer__*_args of that name */
-    INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ROPE, INFER__OP_ATTENTION, INFER__OP_MOE_ROUTE,
+    INFER__OP_EMBED, INFER__OP_MATMUL, INFER__OP_ATTENTION, INFER__OP_MOE_ROUTE,
     INFER__OP_MOE_MATMUL, INFER__OP_CONV, INFER__OP_ACT,
     INFER__OP_SSM, INFER__OP_DELTA, INFER__OP_WKV, INFER__OP_STREAMS, INFER__OP_INDEX, INFER__OP_COMPRESS
 };

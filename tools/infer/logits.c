@@ -44,7 +44,7 @@ static int write_rows(const job *j) {
             const float *x;
             if (j->ids[done + row] < 0) continue;
             x = j->outputs == INFER_OUT_HIDDEN ? infer_session_hidden(j->session, (int32_t)row)
-                                            : infer_session_logits(j->session, (int32_t)row);
+                                                : infer_session_logits(j->session, (int32_t)row);
             if (x == NULL) {
                 cli_fail("logits", "no result for id %lu", (unsigned long)(done + row));
                 return 0;

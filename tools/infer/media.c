@@ -72,6 +72,12 @@ static int show(void *user, float done) { return cli_progress_show(user, done) |
 
 infer_media *cli_media_open(const char *command, infer_model *model, const cli_common *common, const char *path) {
     infer_encode_params params;
+    memset(&params, 0, sizeof params);
+    return cli_media_encode(command, model, common, path, params);
+}
+
+infer_media *cli_media_encode(const char *command, infer_model *model, const cli_common *common, const char *path,
+                              infer_encode_params params) {
     infer_image image;
     infer_sound sound;
     infer_media *out = NULL;
@@ -79,7 +85,6 @@ infer_media *cli_media_open(const char *command, infer_model *model, const cli_c
     infer_result r;
     cli_progress bar;
     const int hears = cli_media_is_sound(path);
-    memset(&params, 0, sizeof params);
     memset(&image, 0, sizeof image);
     memset(&sound, 0, sizeof sound);
     params.min_tokens = (int32_t)common->image_min;
@@ -106,7 +111,6 @@ int cli_media_open_all(const char *command, infer_model *model, const cli_common
     const int n = common->media.n;
     memset(out, 0, sizeof *out);
     if (n == 0) return 1;
-    cli_catch_interrupts();
     out->items = cli_alloc(command, (size_t)n, sizeof *out->items);
     while (out->items && out->n < n && (out->items[out->n] = cli_media_open(command, model, common, common->media.items[out->n])) != NULL) out->n++;
     return out->n == n;

@@ -348,7 +348,6 @@ static int generate(infer_model *model, request *q, cli_common *common, double s
     if (model_info.masked) params.batch = cells; /* all in one pass */
     else more_cells(q, n_prompt, cells, &params);
     if (model_info.masked && q->limit == 0) q->limit = 128;
-    cli_catch_interrupts();
     if (model_info.masked && (q->best_of > 1 || q->negative_prompt || q->media.n))
         cli_fail("run", "%s is not for a diffusion model", q->best_of > 1 ? "--best-of" : q->media.n ? "--image" : "--negative-prompt");
     else if (sampler && cli_drafter_open("run", &other, q->draft_path, common, &params, cells) &&
@@ -460,6 +459,7 @@ int cmd_run(int argc, char **argv) {
     if (ok && behind_path) ok = (q.behind = behind = cli_read_file("run", behind_path, &q.n_behind)) != NULL;
     model = ok ? cli_open("run", args[0], &common, 0) : NULL;
     opened = platform_clock();
+    cli_catch_interrupts();
     ok = model != NULL && cli_media_open_all("run", model, &common, &q.media);
     q.media_s = q.media.n ? platform_clock() - opened : 0;
     ok = ok && generate(model, &q, &common, started);

@@ -43,10 +43,7 @@ static void infer__gpu_rope(infer__ctx *c, const infer__rope_args *a) {
     struct infer__k_rope k;
     double began = infer__op_begin(c);
     if (began < 0 || a->kind == INFER__ROPE_NONE) return;
-    if (a->axes && (a->blocks > 1 || a->axes != c->pass.axes || a->n_rot / 2 > c->pass.n_axes)) {
-        infer__fail(c, INFER_ERR_UNSUPPORTED, "rotation of parts of a head is not supported on the GPU");
-        return;
-    }
+    INFER__ASSERT(!a->axes || (a->axes == c->pass.axes && a->n_rot / 2 <= c->pass.n_axes));
     INFER__ASSERT(a->n_rot <= a->dim && a->n_rot % 2 == 0 && a->x.cols == a->n_head * a->dim);
     INFER__ASSERT(a->freq->bytes >= (uint64_t)a->n_rot * 2 * sizeof(float) && a->x.rows <= c->pass.n_rows);
     memset(&call, 0, sizeof call);
@@ -62,6 +59,7 @@ static void infer__gpu_rope(infer__ctx *c, const infer__rope_args *a) {
     k.parts = (uint32_t)infer__gpu_parts((uint64_t)k.n_head * k.half_rot, 64);
     k.scale = a->scale;
     k.back = (uint32_t)a->back;
+    k.block = k.half_rot / (uint32_t)INFER__MAX(a->blocks, 1);
     k.axis_rows = a->axes ? (uint32_t)c->pass.n_rows : 0;
     INFER__GPU_LAUNCH(c, INFER__K_ROPE, &call, (uint64_t)a->x.rows * k.parts, 1, k);
     infer__gpu_end(c, "rope", 0, began);
@@ -78,7 +76,7 @@ static int infer__gpu_kv_ok(infer__ctx *c, const infer__kv_buf *k, const infer__
  * count. */
 static int infer__gpu_rope_fits(const infer__kv_store_args *a) {
     const infer__rope_args *q = a->rope_q, *k = a->rope_k;
-    return q && k && !q->axes && !k->axes && !q->back && !k->back && q->kind == k->kind &&
+    return q && k && !q->axes && !k->axes && q->blocks < 2 && k->blocks < 2 && !q->back && !k->back && q->kind == k->kind &&
            q->kind != INFER__ROPE_NONE && q->freq == k->freq &&
            q->n_rot == k->n_rot && q->scale >= k->scale && q->scale <= k->scale && q->dim == k->dim &&
            k->dim == a->dim_k && k->n_head == a->n_head && k->x.buf == a->k.buf && k->x.offset == a->k.offset &&
@@ -409,7 +407,7 @@ static void infer__gpu_attention(infer__ctx *c, const infer__attention_args *a) 
     if (!infer__vector_ok(c, a->bias, "biases of distances")) return;
     INFER__ASSERT(a->n_head % a->n_head_kv == 0 && a->q.rows <= c->pass.n_rows);
     INFER__ASSERT(!a->sinks || a->sinks->cols == a->n_head);
-    INFER__ASSERT(!a->chosen.buf || (!c->pass.end && !a->window && !a->chunk && !(a->max_bias > 0)));
+    INFER__ASSERT(!a->chosen.buf || (!a->window && !a->chunk && !(a->max_bias > 0)));
     INFER__ASSERT(a->q.cols == a->n_head * a->dim_k && a->y.cols == a->n_head * a->dim_v);
     if (a->dim_k > INFER__MAX_HEAD_DIM || a->dim_v > INFER__MAX_HEAD_DIM) {
         infer__fail(c, INFER_ERR_UNSUPPORTED, "heads of %d and %d values are too long for the GPU kernels: at most %d",

@@ -170,7 +170,8 @@ static void infer__gpu_map(infer__ctx *c, const infer__map_args *a) {
     k.parts = (uint32_t)infer__gpu_parts(k.cols, 256);
     k.scale = a->scale;
     k.cap = a->cap;
-    k.clamp = a->clamp;
+    k.hi = a->range ? a->range[1] : a->clamp;
+    k.lo = a->range ? a->range[0] : a->clamp > 0 ? -a->clamp : 1;
     INFER__GPU_LAUNCH(c, INFER__K_MAP, &call, (uint64_t)a->x.rows * k.parts, 1, k);
     infer__gpu_end(c, "map", 0, began);
 }
@@ -211,7 +212,6 @@ static int infer__gpu_supports(int32_t op, const void *args) {
                r->n_group <= INFER__MAX_EXPERT_GROUPS && (!table || table->type->id == INFER__GPU_I32);
     }
     case INFER__OP_MOE_MATMUL: return infer__gpu_has_type(((const infer__moe_matmul_args *)args)->w->type);
-    case INFER__OP_ROPE: return ((const infer__rope_args *)args)->blocks <= 1;
     case INFER__OP_ATTENTION:
         if (att->chunk > 0 && att->window > 0 && att->window < att->chunk) return 0;
         return att->dim_k <= INFER__MAX_HEAD_DIM && att->dim_v <= INFER__MAX_HEAD_DIM;

@@ -397,12 +397,7 @@ static void infer__mix_attention_needs(const infer_model *m, const infer__layer 
 
 static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer__layer *l) {
     infer__attention_args a;
-    infer__rope_args rope;
     infer__attention_of(l, &a);
-    memset(&rope, 0, sizeof rope);
-    rope.blocks = l->rope_blocks;
-    if (!ops->supports(INFER__OP_ROPE, &rope)) return "rotation of parts of a head";
-    if (l->listed && INFER__HAS_GPU && ops == &infer__gpu_ops) return "windows of a picture";
     return ops->supports(INFER__OP_ATTENTION, &a) ? infer__indexer_lacks(ops, l) : "attention";
 }
 

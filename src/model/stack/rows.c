@@ -321,13 +321,10 @@ static void infer__stack_width_of(infer_model *m, infer__layer *l) {
         l->n_ff = (int32_t)(rows == (uint64_t)m->hp.n_embd ? infer__shape_of(m, name, 0) : rows);
 }
 
-/* 1 when the file has a step that is not made of ops. */
-static int infer__stack_hosted(const infer_model *m, const infer__step *s) {
-    for (; s->kind; s++)
-        if (s->kind == INFER__STEP_CHUNKS ||
-            (s->kind == INFER__STEP_STD && infer__gguf_tensor_find(&m->gguf, s->name)))
-            return 1;
-    return 0;
+/* 1 when a step is not made of ops. */
+static int infer__stack_hosted(const infer__step *s) {
+    for (; s->kind && s->kind != INFER__STEP_CHUNKS; s++) {}
+    return s->kind != 0;
 }
 
 static void infer__stack_parts(infer_model *m, infer__layer *l) {
@@ -335,8 +332,7 @@ static void infer__stack_parts(infer_model *m, infer__layer *l) {
     int32_t i;
     memcpy(was, l->parts, sizeof was);
     infer__stack_width_of(m, l);
-    l->on_host = !m->hp.n_block || (l->index == 0 && infer__stack_hosted(m, m->stack.row->input)) ||
-                 (l->index == m->hp.n_layer - 1 && infer__stack_hosted(m, m->stack.row->head));
+    l->on_host = l->index == 0 && infer__stack_hosted(m->stack.row->input);
     l->n_parts = 0;
     if (l->index == 0) infer__stack_part(m, l, &INFER__KIND_STACK_IN);
     if (l->index == 0 && infer__stack_keeps(m, 0)) infer__stack_part(m, l, &INFER__KIND_STACK_BESIDE);

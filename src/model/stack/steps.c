@@ -414,15 +414,25 @@ static void infer__step_breaks(infer__walk *w, int breaks) {
     infer__walk_to(w, y, 1);
 }
 
-/* On the host: see infer__stack_hosted. */
+/* t = (t - the one vector) * the other. */
 static void infer__step_std(infer__walk *w) {
     const infer__stack *s = &w->c->model->stack;
-    int32_t i, j;
-    for (i = 0; s->vectors[1] && i < w->t.rows; i++)
-        for (j = 0; j < w->t.cols; j++) {
-            float *x = infer__row(&w->t, i) + j;
-            *x = (*x - s->vectors[1][j]) * s->vectors[2][j];
-        }
+    infer__tensor y = infer__walk_room(w, 1, w->t.rows, w->t.cols);
+    infer__add_args less;
+    infer__act_args times;
+    int32_t i, k;
+    if (!s->vectors[1]) return;
+    memset(&less, 0, sizeof less);
+    memset(&times, 0, sizeof times);
+    less.x = times.up = y;
+    less.y = times.x = times.y = w->t;
+    less.scale = -1;
+    times.kind = INFER__ACT_LINEAR;
+    for (k = 1; k < 3; k++) {
+        for (i = 0; i < y.rows; i++) infer__walk_row(w, &y, i, s->vectors[k]);
+        if (k == 1) infer__ops_of(&w->c->ctx)->add(&w->c->ctx, &less);
+        else infer__ops_of(&w->c->ctx)->act(&w->c->ctx, &times);
+    }
 }
 
 static void infer__step_places(infer__walk *w) {

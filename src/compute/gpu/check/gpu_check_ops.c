@@ -22,8 +22,8 @@ static int32_t infer__probe_kind(uint32_t mask, int32_t i) {
 static int infer__probe_has(uint32_t mask, int32_t kind) { return mask >> kind & 1; }
 
 static void infer__probe_norm(infer__prober *k) {
-    static const struct { int16_t n, groups, weight, bias; } cases[] = {
-        {300, 1, 1, 1}, {65, 3, 1, 0}, {33, 2, 65, 65}, {1, 1, 0, 0}, {129, 1, 0, 1}};
+    static const struct { int16_t n, groups, weight, bias, even; } cases[] = { /* even: by fours */
+        {300, 1, 1, 1, 0}, {65, 3, 1, 0, 0}, {33, 2, 65, 65, 0}, {1, 1, 0, 0, 0}, {129, 1, 0, 1, 0}, {432, 1, 1, 1, 1}};
     infer__norm_args a;
     infer__weight w, b;
     infer__tensor x, y;
@@ -31,10 +31,10 @@ static void infer__probe_norm(infer__prober *k) {
     size_t i;
     for (kind = 0; kind < 2; kind++)
         for (i = 0; i < INFER__COUNT(cases); i++) {
-            const int32_t n = cases[i].n, cols = n * cases[i].groups;
+            const int32_t n = cases[i].n, cols = n * cases[i].groups, odd = !cases[i].even;
             if (!infer__probe_has(k->uses->norms, kind) || !infer__probe_new(k)) continue;
-            x = infer__probe_tensor(k, 3, cols, 1, 2);
-            y = infer__probe_tensor(k, 3, cols, 2, 1);
+            x = infer__probe_tensor(k, 3, cols, odd, 2 * odd);
+            y = infer__probe_tensor(k, 3, cols, odd ? 2 : 80, odd);
             w = infer__probe_vector(k, cases[i].weight == 1 ? n : cols);
             b = infer__probe_vector(k, cases[i].bias == 1 ? n : cols);
             memset(&a, 0, sizeof a);
