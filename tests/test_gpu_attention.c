@@ -33,7 +33,7 @@ static void gpu_same_keys(gpu_pair *p, const infer__kv_buf *cpu, const infer__kv
     free(rows.host);
 }
 
-static int gpu_block; /* 1: rows see later positions too */
+static int gpu_block; /* 1: rows see later positions too; 2: others of the pass do, but these layers are causal */
 static int gpu_shared; /* 1: no values are stored, they are the front of keys */
 
 /* Two sequences of `len` positions in shuffled pages (the last page stays free) of a cache on the CPU and of one on the
@@ -126,6 +126,7 @@ static void gpu_attend(gpu_att *o, int g) {
     a.group = o->group;
     a.temp_offset = 20;
     a.sinks = o->sinks;
+    a.causal = gpu_block == 2;
     c->ops->attention(c, &a);
 }
 
@@ -218,17 +219,19 @@ static void test_gpu_ops_attention(void) {
 
 /* Rows that see later positions, few in parts and many in tiles. */
 static void test_gpu_ops_attention_block(void) {
-    static const ops_att shapes[] = {{3, 3, 7, 5, 0, 0, 0, 0, 0}, {8, 2, 64, 64, 0, 0, 3, 0, 0}, {7, 1, 128, 128, 0, 0, 0, 0, 0}};
+    static const ops_att shapes[] = {{3, 3, 7, 5, 0, 0, 0, 0, 0}, {8, 2, 64, 64, 0, 0, 3, 0, 0}, {7, 1, 128, 128, 0, 0, 0, 0, 0},
+        {4, 2, 64, 64, 33, 0, 0, 0, 0}, {3, 1, 40, 24, 17, 0, 0, 0, 0}, {4, 2, 128, 128, 0, 0, 0, 0, 0.3f}};
     char name[80];
     size_t i;
     int d;
     GPU_NEED();
-    gpu_block = 1;
     for (d = 0; d < gpu_devices(); d++)
-        for (i = 0; i < INFER__COUNT(shapes); i++) {
-            ops_att t = shapes[i];
+        for (i = 0; i < 2 * INFER__COUNT(shapes); i++) {
+            ops_att t = shapes[i / 2];
+            gpu_block = 1 + i % 2;
+            if (gpu_block == 1 && t.temp_scale != 0) continue; /* refused */
             t.type = INFER_KV_F16;
-            snprintf(name, sizeof name, "shape %d", (int)i);
+            snprintf(name, sizeof name, "shape %d%s", (int)i / 2, i % 2 ? ", causal" : "");
             check_detail = name;
             gpu_attention_case(d, &t, gpu_small() ? 70 : 300, 3, 1);
             gpu_attention_case(d, &t, gpu_small() ? 45 : 130, gpu_small() ? 9 : 70, 0);

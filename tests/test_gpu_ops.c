@@ -116,7 +116,7 @@ static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows
     n.exact = !gpu_rounded;
     n.rows = INFER__MAX(n.rows, 64);
     n.cols = 4096;
-    n.block_len = (uint64_t)p->gpu.pass.block_len;
+    n.block_len = (uint64_t)p->gpu.pass.block_len + 3 * (uint64_t)rows + INFER__MAX_HEAD_DIM / 2; /* with axes */
     CHECK(p->gpu.ops->prepare(&p->gpu, &n));
     CHECK_STR(p->gpu.error.message, "");
 }
@@ -421,10 +421,12 @@ static void test_gpu_ops_norm(void) {
     }
 }
 
-static void gpu_rope_case(gpu_pair *p, int32_t heads, int32_t dim, int32_t n_rot, int kind) {
+/* blocks: of the values that are rotated, 0 = one; by_axis: each pair by its axis' position. */
+static void gpu_rope_case(gpu_pair *p, int32_t heads, int32_t dim, int32_t n_rot, int kind, int32_t blocks, int by_axis) {
     static const int32_t places[] = {0, 1, 15, 16, 511, 4097, 32767, 100000};
     enum { N = sizeof places / sizeof places[0], MAX = 512 };
-    int32_t half = n_rot / 2, i;
+    int32_t half = n_rot / 2, i, axis[3][N];
+    uint8_t axes[INFER__MAX_HEAD_DIM / 2];
     float freq[MAX], turns[2 * MAX];
     gpu_tensor x;
     infer__buf on_cpu, on_gpu;
@@ -444,6 +446,11 @@ static void gpu_rope_case(gpu_pair *p, int32_t heads, int32_t dim, int32_t n_rot
     }
     p->cpu.pass.extended[0] = heads % 2;
     p->cpu.pass.extended[1] = 1 - heads % 2;
+    for (i = 0; i < 3 * N; i++) axis[i / N][i % N] = places[i % N] + i / N * (i % N) * 3;
+    for (i = 0; i < INFER__MAX_HEAD_DIM / 2; i++) axes[i] = (uint8_t)(i % 5 % 3);
+    for (i = 0; i < 3; i++) p->cpu.pass.axis[i] = by_axis ? axis[i] : NULL;
+    p->cpu.pass.axes = axes;
+    p->cpu.pass.n_axes = INFER__MAX_HEAD_DIM / 2;
     gpu_begin(p);
     memset(&on_cpu, 0, sizeof on_cpu);
     on_cpu.host = freq;
@@ -456,6 +463,8 @@ static void gpu_rope_case(gpu_pair *p, int32_t heads, int32_t dim, int32_t n_rot
     a.kind = kind;
     a.back = heads % 2;
     a.scale = 1.25f;
+    a.axes = by_axis ? axes : NULL;
+    a.blocks = blocks;
     a.x = x.cpu;
     a.freq = &on_cpu;
     p->cpu.ops->rope(&p->cpu, &a);
@@ -463,6 +472,7 @@ static void gpu_rope_case(gpu_pair *p, int32_t heads, int32_t dim, int32_t n_rot
     a.freq = &on_gpu;
     p->gpu.ops->rope(&p->gpu, &a);
     gpu_near(p, &x, 1, NULL);
+    for (i = 0; i < 3; i++) p->cpu.pass.axis[i] = NULL;
     p->gpu.ops->release(&p->gpu, &on_gpu);
     gpu_drop(p, &x);
 }
@@ -474,13 +484,14 @@ static void test_gpu_ops_rope(void) {
     for (d = 0; d < gpu_devices(); d++) {
         gpu_pair_open(&p, d, INFER_KV_F32, 8, 2, 100000 / INFER__PAGE + 1);
         for (kind = INFER__ROPE_NONE; kind <= INFER__ROPE_HALVES; kind++) {
-            gpu_rope_case(&p, 1, 2, 2, kind);
-            gpu_rope_case(&p, 3, 20, 16, kind);
-            gpu_rope_case(&p, 5, 33, 32, kind);
-            gpu_rope_case(&p, 7, 100, 98, kind);
+            gpu_rope_case(&p, 1, 2, 2, kind, 0, 0);
+            gpu_rope_case(&p, 3, 20, 16, kind, 2, 1);
+            gpu_rope_case(&p, 5, 33, 32, kind, 0, 1);
+            gpu_rope_case(&p, 7, 100, 98, kind, 0, 0);
             if (gpu_small()) continue;
-            gpu_rope_case(&p, 4, 64, 64, kind);
-            gpu_rope_case(&p, 2, 257, 256, kind);
+            gpu_rope_case(&p, 4, 64, 64, kind, 2, 0);
+            gpu_rope_case(&p, 3, 130, 96, kind, 3, 1);
+            gpu_rope_case(&p, 2, 257, 256, kind, 0, 0);
         }
         gpu_pair_close(&p);
     }
@@ -633,7 +644,8 @@ static void gpu_act_nan_case(gpu_pair *p, int kind) {
 static void gpu_plain_case(gpu_pair *p, int32_t rows, int32_t cols, int which) {
     gpu_tensor x, y;
     infer__add_args add;
-    infer__map_args map = { .range = NULL };
+    infer__map_args map;
+    static const float range[] = {-0.25f, 3};
     gpu_make(p, &x, rows, cols, 1, 2);
     gpu_make(p, &y, rows, cols, 3, 1);
     add.x = x.cpu;
@@ -648,6 +660,7 @@ static void gpu_plain_case(gpu_pair *p, int32_t rows, int32_t cols, int which) {
     map.scale = 7.0f;
     map.cap = which & 1 ? 3.0f : 0.0f;
     map.clamp = which & 2 ? 2.0f : 0.0f;
+    map.range = which == 4 ? range : NULL;
     p->cpu.ops->map(&p->cpu, &map);
     map.x = x.gpu;
     p->gpu.ops->map(&p->gpu, &map);

@@ -289,10 +289,16 @@ static const char *infer__place_name(const infer_model *m, int32_t d) {
     return infer__gpu_name(m->devices[d].gpu);
 }
 
-/* The shape of a layer's attention, or of its cross attention. */
-static void infer__place_uses_heads(const infer__layer *l, int source, infer__gpu_uses *u) {
-    infer__gpu_heads h;
+static void infer__place_uses_shape(infer__gpu_uses *u, const infer__gpu_heads *h) {
     int32_t i;
+    for (i = 0; i < u->n_heads; i++)
+        if (memcmp(&u->heads[i], h, sizeof *h) == 0) return;
+    if (u->n_heads < INFER__PROBE_SHAPES) u->heads[u->n_heads++] = *h;
+}
+
+/* The shape of a layer's attention, or of its cross attention. */
+static void infer__place_uses_heads(const infer_model *m, const infer__layer *l, int source, infer__gpu_uses *u) {
+    infer__gpu_heads h;
     memset(&h, 0, sizeof h);
     h.n_head_kv = INFER__MIN(l->n_head_kv, INFER__MAX(l->dim_k, l->dim_v) > 128 ? 1 : 2);
     h.n_head = h.n_head_kv * INFER__MIN(l->n_head / l->n_head_kv, 9); /* a group takes 8 at once */
@@ -308,9 +314,10 @@ static void infer__place_uses_heads(const infer__layer *l, int source, infer__gp
     h.temp_scale = l->temp_scale;
     h.sees = source ? INFER__SEES_SOURCE
                     : (l->not_causal ? INFER__SEES_AROUND : 0) | (l->w[INFER__W_ATTN_NEAR].type ? INFER__SEES_NEAR : 0);
-    for (i = 0; i < u->n_heads; i++)
-        if (memcmp(&u->heads[i], &h, sizeof h) == 0) return;
-    if (u->n_heads < INFER__PROBE_SHAPES) u->heads[u->n_heads++] = h;
+    infer__place_uses_shape(u, &h);
+    if (!m->params.projector || h.sees & (INFER__SEES_SOURCE | INFER__SEES_AROUND)) return;
+    h.sees |= INFER__SEES_LATER; /* with pictures */
+    infer__place_uses_shape(u, &h);
 }
 
 static void infer__place_uses_types(infer__gpu_uses *u, const infer__place_item *items, int32_t n, uint8_t use) {
@@ -358,8 +365,8 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
         if (l->index_of.heads || l->compress.every) u->cells |= INFER__USE_LISTS;
         latent = infer__layer_part(l, INFER__SUBLAYER_LATENT) != NULL || l->compress.groups;
         if (latent) u->acts |= 1u << INFER__ACT_LINEAR;
-        if (latent || infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(l, 0, u);
-        if (infer__layer_part(l, INFER__SUBLAYER_CROSS)) infer__place_uses_heads(l, 1, u);
+        if (latent || infer__layer_part(l, INFER__SUBLAYER_ATTENTION)) infer__place_uses_heads(m, l, 0, u);
+        if (infer__layer_part(l, INFER__SUBLAYER_CROSS)) infer__place_uses_heads(m, l, 1, u);
     }
     infer__place_uses_types(u, items, infer__place_end(m, 0, items), INFER__USE_TABLE);
     count =

@@ -200,6 +200,11 @@ def test_pictures_media():
     embeddings_as_recorded('qwen2vl-limits_text-200x120', lambda name: of('images', name + '.ppm'), '--min', '16', '--max', '20')
     embeddings_as_recorded('qwen3a_tones-1700', lambda name: wav(name + '.wav', cli.read(of('audio', name + '.s16'))))
     picture = of('images', 'text-200x120.ppm')
+    other, a, b = cli.temp('omni.gguf'), cli.temp('a.embd'), cli.temp('b.embd') # Qwen2.5-Omni's encoder has another name, no more
+    infer('edit', of('models', 'qwen25vl.gguf'), other, '--set', 'clip.projector_type=qwen2.5o')
+    infer('media', other, '--image', of('images', 'text-280x200.ppm'), '--out', a)
+    infer('media', of('models', 'qwen25vl.gguf'), '--image', of('images', 'text-280x200.ppm'), '--out', b)
+    check(cli.read(a) == cli.read(b), 'Qwen2.5-Omni')
     check('is needed' in infer('media', of('models', 'gemma3.gguf'), status=2).err, 'nothing to encode')
     check('no projector' in infer('media', of('text', 'gemma3.gguf'), '--image', picture, status=1).err, 'a text model')
     check('no encoder of pictures' in infer('media', of('models', 'ultravox.gguf'), '--image', picture, status=1).err, 'an encoder of sound')

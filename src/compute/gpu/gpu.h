@@ -288,9 +288,10 @@ enum {
     INFER__GPU_I32 = 26,    /* ids of storage types: of tables of experts */
     INFER__PROBE_F64 = 28,
     INFER__PROBE_HALF = 64, /* pairs of a head that are rotated, at most */
-    INFER__PROBE_SHAPES = 9
+    INFER__PROBE_SHAPES = 16
 };
-enum { INFER__SEES_AROUND = 1, INFER__SEES_NEAR = 2, INFER__SEES_SOURCE = 4 }; /* later positions; biases; a source's */
+/* Later positions; biases; a source's; later ones of a block, or causal beside layers that see these. */
+enum { INFER__SEES_AROUND = 1, INFER__SEES_NEAR = 2, INFER__SEES_SOURCE = 4, INFER__SEES_LATER = 8 };
 /* A shape of heads, and the features of their attention: window 1, or 2 for chunks, or 0; sinks 1 or 0; rope
  * INFER__ROPE_*; shared 1: values are the front of keys; sees INFER__SEES_*. */
 typedef struct infer__gpu_heads {

@@ -165,7 +165,8 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
     for (i = 0; i < n; i++)
         k->end[i] = p->pos[both ? n - 2 + (i ^ n) % 2 : n - 1] + 1; /* the last one of the sequence */
     for (i = 0; i < 2; i++) k->source[i] = first + 1 + i;
-    if (a.around) p->end = k->end;
+    if (a.around || h->sees & INFER__SEES_LATER) p->end = k->end;
+    a.causal = h->sees & INFER__SEES_LATER && (h->window == 2 || h->max_bias > 0 || h->temp_scale != 0);
     if (source) p->source = k->source;
     a.n_head = h->n_head;
     a.n_head_kv = h->n_head_kv;
@@ -203,7 +204,8 @@ static void infer__probe_attend(infer__prober *k, infer__probe_cache *o, int32_t
                      h->window == 2 ? ", chunks of 33" : h->window ? ", window 33" : "",
                      h->softcap > 0 ? ", soft-capped" : "",
                      h->max_bias > 0 ? ", ALiBi" : "", h->sinks ? ", sinks" : "", h->shared ? ", shared" : "",
-                     source ? " of a source" : a.around ? ", later ones too" : "", biased ? ", biases" : "");
+                     source ? " of a source" : a.around || h->sees & INFER__SEES_LATER ? ", later ones too" : "",
+                     biased ? ", biases" : "");
 }
 
 /* A tile of adjacent rows: on tensor cores, if the device has them, in one part and in two; and as float. */

@@ -129,16 +129,18 @@ static void infer__probe_add(infer__prober *k) {
 }
 
 static void infer__probe_map(infer__prober *k) {
+    static const float range[] = {-0.5f, 3};
     infer__map_args a;
     infer__tensor x;
     int32_t g, with;
     memset(&a, 0, sizeof a);
-    for (with = 0; with < 4; with++) {
+    for (with = 0; with < 5; with++) {
         if (!infer__probe_new(k)) return;
         x = infer__probe_tensor(k, 3, 300, 1, 2);
         a.scale = 7;
         a.cap = with & 1 ? 3.0f : 0;
         a.clamp = with & 2 ? 2.0f : 0;
+        a.range = with & 4 ? range : NULL;
         infer__probe_send(k);
         for (g = 0; g < 2; g++) {
             a.x = infer__probe_on(k, &x, g);
@@ -146,7 +148,7 @@ static void infer__probe_map(infer__prober *k) {
         }
         infer__probe_fetch(k);
         infer__probe_near(k, &x, 1, NULL, INFER__PROBE_ROUNDING, 0);
-        infer__probe_end(k, "3 rows of 300, scaled%s%s", with & 1 ? ", soft-capped" : "", with & 2 ? ", clamped" : "");
+        infer__probe_end(k, "3 rows of 300, scaled%s%s", with & 1 ? ", soft-capped" : "", with & 6 ? ", clamped" : "");
     }
 }
 
@@ -172,40 +174,56 @@ static void infer__probe_get_rows(infer__prober *k) {
     infer__probe_end(k, "3 of 7 rows of 259");
 }
 
-static void infer__probe_rope(infer__prober *k) {
+/* axes 1: each pair by the position on its axis, of heads in two blocks. */
+static void infer__probe_rope_case(infer__prober *k, int32_t kind, int axes) {
     static const int32_t pos[] = {0, 1, 17, 1000};
+    static const uint8_t of[] = {0, 1, 2, 2, 1, 0, 1, 1, 2, 0, 0, 1, 2, 0, 1, 2};
+    int32_t axis[3][INFER__COUNT(pos)];
     float host[2 * INFER__PROBE_HALF];
+    infer__pass *p = &k->side[0].pass;
     infer__rope_args a;
     infer__tensor x;
     infer__buf freq[2];
-    int32_t kind, g, i;
-    for (kind = INFER__ROPE_PAIRS; kind <= INFER__ROPE_HALVES; kind++) {
-        if (!infer__probe_has(k->uses->ropes, kind) || !infer__probe_new(k)) continue;
-        x = infer__probe_tensor(k, 4, 5 * 35, 1, 3);
-        infer__probe_pass(k, 4);
-        for (i = 0; i < 4; i++) {
-            k->side[0].pass.pos[i] = pos[i];
-            k->side[0].pass.seq[i] = i % 2;
-        }
-        if (infer__probe_freq(k, 16, host, &freq[0], &freq[1])) {
-            memset(&a, 0, sizeof a);
-            a.n_head = 5;
-            a.dim = 35;
-            a.n_rot = 32;
-            a.kind = kind;
-            a.scale = 1.25f;
-            infer__probe_send(k);
-            for (g = 0; g < 2; g++) {
-                a.x = infer__probe_on(k, &x, g);
-                a.freq = &freq[g];
-                k->side[g].ops->rope(&k->side[g], &a);
-            }
-            infer__probe_fetch(k);
-            k->side[1].ops->release(&k->side[1], &freq[1]);
-        }
-        infer__probe_near(k, &x, 1, NULL, INFER__PROBE_ROUNDING, 0);
-        infer__probe_end(k, "%s, 5 heads of 35, 32 of them rotated", kind == INFER__ROPE_PAIRS ? "pairs" : "halves");
+    int32_t g, i;
+    x = infer__probe_tensor(k, 4, 5 * 35, 1, 3);
+    infer__probe_pass(k, 4);
+    for (i = 0; i < 4; i++) {
+        p->pos[i] = pos[i];
+        p->seq[i] = i % 2;
+        for (g = 0; g < 3; g++) axis[g][i] = pos[i] + g * (3 + i);
     }
+    for (g = 0; g < 3 && axes; g++) p->axis[g] = axis[g];
+    p->axes = of;
+    p->n_axes = (int32_t)sizeof of;
+    if (infer__probe_freq(k, 16, host, &freq[0], &freq[1])) {
+        memset(&a, 0, sizeof a);
+        a.n_head = 5;
+        a.dim = 35;
+        a.n_rot = 32;
+        a.kind = kind;
+        a.scale = 1.25f;
+        a.axes = axes ? of : NULL;
+        a.blocks = 2 * axes;
+        infer__probe_send(k);
+        for (g = 0; g < 2; g++) {
+            a.x = infer__probe_on(k, &x, g);
+            a.freq = &freq[g];
+            k->side[g].ops->rope(&k->side[g], &a);
+        }
+        infer__probe_fetch(k);
+        k->side[1].ops->release(&k->side[1], &freq[1]);
+    }
+    p->axis[0] = NULL;
+    infer__probe_near(k, &x, 1, NULL, INFER__PROBE_ROUNDING, 0);
+    infer__probe_end(k, "%s, 5 heads of 35, 32 of them rotated%s", kind == INFER__ROPE_PAIRS ? "pairs" : "halves",
+                     axes ? ", by axes" : "");
+}
+
+static void infer__probe_rope(infer__prober *k) {
+    int32_t kind, axes;
+    for (kind = INFER__ROPE_PAIRS; kind <= INFER__ROPE_HALVES; kind++)
+        for (axes = 0; axes < 2; axes++)
+            if (infer__probe_has(k->uses->ropes, kind) && infer__probe_new(k)) infer__probe_rope_case(k, kind, axes);
 }
 
 /* The largest, one and several of them: the same bits. */
@@ -597,7 +615,7 @@ static infer_result infer__probe_memory(infer__prober *k, infer_error *err) {
     k->room = infer__probe_room(k->uses);
     p->max_pages = INFER__PROBE_PAGES;
     p->n_seq = 2;
-    p->block_len = 5 * (int64_t)rows + 2 * 4 + tables; /* with cells, ends and sources */
+    p->block_len = 8 * (int64_t)rows + 2 * 4 + INFER__PROBE_HALF + tables; /* with cells, ends, sources and axes */
     p->block = (int32_t *)infer__calloc(k->mem, (uint64_t)p->block_len, sizeof *p->block);
     k->at[0].host = infer__alloc(k->mem, k->room + INFER__OVERREAD);
     k->at[0].bytes = k->room;
@@ -757,6 +775,8 @@ static void infer__gpu_uses_all(infer__gpu_uses *u) {
         {10, 1, 128, 128, 0, 1, INFER__ROPE_NONE, 0, 0.1f, 0, 0, 0, 0},
         {9, 1, 200, 136, 0, 0, INFER__ROPE_NONE, 1, 0.1f, 0, 0, 0, 0},
         {4, 2, 64, 64, 1, 0, INFER__ROPE_NONE, 0, 0.1f, 0, 0, 0, INFER__SEES_AROUND},
+        {4, 2, 64, 64, 1, 0, INFER__ROPE_NONE, 0, 0.1f, 0, 0, 0, INFER__SEES_LATER},
+        {4, 1, 40, 40, 0, 0, INFER__ROPE_NONE, 0, 0.1f, 0, 0, 0.3f, INFER__SEES_LATER},
         {3, 3, 40, 40, 0, 0, INFER__ROPE_NONE, 0, 0.2f, 0, 0, 0, INFER__SEES_AROUND | INFER__SEES_NEAR},
         {6, 3, 33, 20, 0, 0, INFER__ROPE_NONE, 0, 0.2f, 0, 0, 0, INFER__SEES_SOURCE}};
     const infer__quant *q;
@@ -773,6 +793,7 @@ static void infer__gpu_uses_all(infer__gpu_uses *u) {
                INFER__USE_WKV | INFER__USE_LISTS;
     u->n_expert = 65;
     u->n_used = 4;
+    INFER__ASSERT(sizeof heads <= sizeof u->heads);
     memcpy(u->heads, heads, sizeof heads);
     u->n_heads = (int32_t)INFER__COUNT(heads);
 }
