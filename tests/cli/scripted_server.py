@@ -85,7 +85,7 @@ class Server(http.server.ThreadingHTTPServer):
         pass # a page that goes away
 
     def reset(self):
-        self.key, self.models, self.bodies, self.failures, self.gone, self.chat = None, ['small'], [], 0, threading.Event(), True
+        self.key, self.models, self.bodies, self.failures, self.gone, self.chat, self.vision = None, ['small'], [], 0, threading.Event(), True, False
         self.more = threading.Event() # lets a reply that waits go on
 
 
@@ -119,7 +119,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {'object': 'list', 'data': [{'id': m, 'object': 'model', 'created': 0, 'owned_by': 'infer'} for m in self.server.models]})
         elif path == '/props':
             model = urllib.parse.unquote(query.partition('model=')[2]) or self.server.models[0]
-            self.answer(200, {'model': model, 'context': CONTEXT, 'chat': self.server.chat})
+            self.answer(200, {'model': model, 'context': CONTEXT, 'chat': self.server.chat, 'modalities': {'vision': self.server.vision, 'audio': False}})
         else:
             self.answer(404, {'error': {'message': 'no such path'}})
 
@@ -131,7 +131,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {'tokens': list(range(len(body['content'].split())))})
             return
         self.server.bodies.append(body)
-        texts = [m['content'] for m in body['messages'] if m['role'] == 'user']
+        texts = [m['content'] if isinstance(m['content'], str) else ''.join(x.get('text', '[picture]') for x in m['content']) for m in body['messages'] if m['role'] == 'user']
         word, _, rest = texts[-1].partition(' ')
         if word in ('fail', 'busy') and self.server.failures:
             self.server.failures -= 1

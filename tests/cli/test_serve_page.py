@@ -4,6 +4,7 @@
 The server is scripted_server.py, whose policy for the page is the one that the program sends; the last section has the program itself,
 where it was built with GNU libmicrohttpd. The same harness as test_cli.py.
 """
+import base64
 import json
 import os
 import random
@@ -13,6 +14,7 @@ import struct
 import subprocess
 import sys
 import time
+import zlib
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -274,6 +276,65 @@ def test_tools():
     p.all('.call textarea')[0].send_keys('wet\ue007')
     check(len(p.all('.call textarea')) == 1 and len(p.server.bodies) == 3, 'one result of two, after others')
     check(not p.wrong(), p.wrong())
+
+
+PASTE = """const t = new DataTransfer(), to = arguments[0] === 'drop' ? document.body : document.getElementById('text');
+for (const [name, type, data] of arguments[1]) t.items.add(new File([Uint8Array.from(atob(data), (c) => c.charCodeAt(0))], name, {type}));
+to.dispatchEvent(arguments[0] === 'drop' ? new DragEvent('drop', {dataTransfer: t, bubbles: true, cancelable: true}) : new ClipboardEvent('paste', {clipboardData: t, bubbles: true, cancelable: true}))"""
+
+
+def test_pictures():
+    """Chosen, pasted, dropped; made small, shown, kept, sent again, edited; refused where the model has no eyes, and what is no picture."""
+    media = os.path.join(ROOT, 'tests', 'data', 'media')
+    p = page()
+    check(p.one('#attach').get_attribute('disabled') and 'takes no pictures' in p.one('#attach').get_attribute('title'), 'without eyes')
+    p.js(PASTE, 'paste', [['a.png', 'image/png', wide_png(8, 4)]])
+    p.wait("!document.getElementById('notice').hidden")
+    check('takes no pictures' in p.texts('#notice span')[0] and not p.all('#attached img') and p.one('#send').get_attribute('disabled'), 'a paste without eyes')
+    p = page(vision=True)
+    p.wait("!document.getElementById('attach').disabled")
+    p.one('#picture').send_keys(os.path.join(media, 'palette.png') + '\n' + os.path.join(media, 'baseline-420.jpg'))
+    p.wait("document.querySelectorAll('#attached img').length === 2")
+    p.js(PASTE, 'paste', [['wide.png', 'image/png', wide_png(3000, 1500)], ['x.txt', 'text/plain', 'aGk=']])
+    p.wait("document.querySelectorAll('#attached img').length === 3")
+    p.click('#attached span:nth-child(2) button')
+    check(len(p.all('#attached img')) == 2 and p.js('return document.activeElement.id') == 'text', 'one is removed')
+    p.say('What is this?')
+    parts = p.server.bodies[0]['messages'][0]['content']
+    check([x['type'] for x in parts] == ['image_url', 'image_url', 'text'] and parts[2]['text'] == 'What is this?', '%.300s' % parts)
+    check(all(re.match('data:image/(png|jpeg);base64,', x['image_url']['url']) for x in parts[:2]), '%.300s' % parts)
+    check(len(p.all('article.user .pictures img')) == 2 and not p.all('#attached img'), 'shown')
+    sizes = "[...document.querySelectorAll('article.user img')].map((i) => i.naturalWidth + 'x' + i.naturalHeight).join(' ')"
+    p.wait(sizes + ".endsWith(' 1024x512') && document.querySelector('article.user img').naturalWidth > 0", 'made small, and drawn')
+    p.js(PASTE, 'drop', [['b.png', 'image/png', wide_png(5, 7)], ['broken.png', 'image/png', 'aGkhIQ==']])
+    p.wait("document.querySelectorAll('#attached img').length === 1 && !document.getElementById('notice').hidden")
+    check('broken.png' in p.texts('#notice span')[0], p.texts('#notice span'))
+    p.wait("!document.getElementById('send').disabled")
+    p.click('#send')
+    p.idle()
+    second = p.server.bodies[1]['messages']
+    check(second[0]['content'] == parts and [x['type'] for x in second[2]['content']] == ['image_url'], 'sent again, and one without text')
+    p.wait(sizes + ".endsWith(' 5x7')")
+    p.open()
+    check(len(p.all('article.user img')) == 3 and p.kept()[0]['messages'][0]['pictures'] == [x['image_url']['url'] for x in parts[:2]], 'kept')
+    p.click('article.user [aria-label="Edit"]')
+    p.keys('!\ue007')
+    p.idle()
+    check(p.server.bodies[2]['messages'][0]['content'] == parts[:2] + [{'type': 'text', 'text': 'What is this?!'}] and len(p.server.bodies[2]['messages']) == 1, 'edited')
+    bad = {'id': 'x1', 'messages': [{'id': 'm', 'parent': None, 'role': 'user', 'content': 'hi', 'pictures': ['https://example.org/a.png']},
+                                    {'id': 'n', 'parent': 'm', 'role': 'user', 'content': 'ho', 'pictures': ['data:image/svg+xml;base64,PHN2Zy8+']}]}
+    p.one('#file').send_keys(write('bad.json', json.dumps({'conversations': [bad]})))
+    p.wait("document.getElementById('list').children.length === 2")
+    p.js("[...document.querySelectorAll('#list .open')].find((b) => b.textContent === 'Untitled').click()")
+    check(p.texts('article.user .said') == ['hi', 'ho'] and not p.all('article.user img'), 'pictures from elsewhere are not shown: %s' % p.texts('article.user'))
+    check(not p.wrong(), p.wrong())
+
+
+def wide_png(width, height):
+    """A PNG with a gradient, as base64."""
+    rows = b''.join(b'\0' + bytes(v & 255 for x in range(width) for v in (x, y, x ^ y)) for y in range(height))
+    chunk = lambda kind, data: struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+    return base64.b64encode(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0)) + chunk(b'IDAT', zlib.compress(rows, 1)) + chunk(b'IEND', b'')).decode()
 
 
 def test_reasoning():

@@ -121,7 +121,8 @@ typedef struct cli_common {
 
 /* Which of the shared options a command takes. */
 enum { TAKES_JSON = 1, TAKES_MODEL = 2, TAKES_COMPUTE = 4, TAKES_CONTEXT = 8, TAKES_SEED = 16, TAKES_DEVICE = 32,
-       TAKES_SAMPLING = 64, TAKES_ADAPTERS = 128, TAKES_REPORT = 256, TAKES_MEDIA = 512 };
+       TAKES_SAMPLING = 64, TAKES_ADAPTERS = 128, TAKES_REPORT = 256, TAKES_MEDIA = 512,
+       TAKES_PROJECTOR = 1024 };
 
 typedef struct cli_spec {
     const char *command;
@@ -350,6 +351,8 @@ typedef struct cli_media {
     infer_media **items;
     int32_t n;
 } cli_media;
+/* How many *mmproj*.gguf are beside a model: 0, 1 (its path to out), or 2 for more. */
+int cli_projectors_beside(const char *model, char *out, size_t cap);
 /* The projector of a model, where none is named: the only *mmproj*.gguf beside it, to out. Says why and returns 0 otherwise. */
 int cli_projector_find(const char *command, const char *model, char *out, size_t cap);
 /* Does the file begin as sounds do? 0 also when it cannot be read. */

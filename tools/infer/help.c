@@ -62,7 +62,7 @@ void cli_print_help(const cli_spec *spec, const cli_option *shared, const int *g
     for (i = 0; i < spec->n_options; i++) print_option(&spec->options[i]);
     print_group(NULL, TAKES_SEED | TAKES_JSON | TAKES_REPORT, spec, shared, group, n_shared);
     print_group("sampling", TAKES_SAMPLING, spec, shared, group, n_shared);
-    print_group("pictures and sound", TAKES_MEDIA, spec, shared, group, n_shared);
+    print_group("pictures and sound", TAKES_MEDIA | TAKES_PROJECTOR, spec, shared, group, n_shared);
     print_group("model", TAKES_MODEL | TAKES_ADAPTERS, spec, shared, group, n_shared);
     print_group("context", TAKES_CONTEXT, spec, shared, group, n_shared);
     print_group("devices and speed", TAKES_COMPUTE | TAKES_DEVICE, spec, shared, group, n_shared);

@@ -28,16 +28,25 @@ static int each_entry(void *user, const char *name, int is_folder, uint64_t byte
     return 1;
 }
 
-int cli_projector_find(const char *command, const char *model, char *out, size_t cap) {
+static int beside(const char *model, search *s, char *out, size_t cap) {
     const char *base = cli_base_name(model);
     char folder[PLATFORM_PATH];
-    search s;
     int n;
-    memset(&s, 0, sizeof s);
+    memset(s, 0, sizeof *s);
     if (platform_path_kind(model) == PLATFORM_FOLDER) n = snprintf(folder, sizeof folder, "%s/", model);
     else n = snprintf(folder, sizeof folder, "%.*s", (int)(base - model), model);
-    if (n >= 0 && n < (int)sizeof folder) platform_list(n ? folder : ".", each_entry, &s);
-    if (s.n == 1 && snprintf(out, cap, "%s%s", folder, s.found) < (int)cap) return 1;
+    if (n >= 0 && n < (int)sizeof folder) platform_list(n ? folder : ".", each_entry, s);
+    return s->n > 1 || (s->n == 1 && snprintf(out, cap, "%s%s", folder, s->found) >= (int)cap) ? 2 : s->n;
+}
+
+int cli_projectors_beside(const char *model, char *out, size_t cap) {
+    search s;
+    return beside(model, &s, out, cap);
+}
+
+int cli_projector_find(const char *command, const char *model, char *out, size_t cap) {
+    search s;
+    if (beside(model, &s, out, cap) == 1) return 1;
     if (s.n > 1) cli_fail(command, "several projectors are beside the model: choose one with --projector FILE: %s", s.names);
     else cli_fail(command, "pictures and sound need the model's projector: --projector FILE (no *mmproj*.gguf is beside %s)", model);
     return 0;

@@ -6,8 +6,10 @@
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* Parts of contents: only text is understood. */
-static int check_content(const infer_json *content, size_t message, failure *f) {
+/* Parts of contents: texts; of roles that do not reply also pictures and sounds, which are encoded. */
+static int check_content(job *j, const infer_json *content, size_t message, int replies) {
+    failure *f = &j->call->failure;
+    char where[64];
     size_t i;
     const infer_json *part;
     const int32_t kind = infer_json_kind(content);
@@ -18,23 +20,42 @@ static int check_content(const infer_json *content, size_t message, failure *f) 
         part = infer_json_at(content, i);
         if (json_is(infer_json_get(part, "type"), "text") && infer_json_string(infer_json_get(part, "text"), NULL)) continue;
         if (json_is(infer_json_get(part, "type"), "refusal") && infer_json_string(infer_json_get(part, "refusal"), NULL)) continue;
-        return fail(f, 400, "unsupported_content", "messages", "messages[%lu].content[%lu]: the type '%.40s' is not supported, only text",
-                    (unsigned long)message, (unsigned long)i,
+        snprintf(where, sizeof where, "messages[%lu].content[%lu]", (unsigned long)message, (unsigned long)i);
+        if (media_is_part(part) && !replies) {
+            if (!media_take(j, part, where)) return 0;
+            continue;
+        }
+        return fail(f, 400, "unsupported_content", "messages", "%s: the type '%.40s' is not supported here", where,
                     infer_json_string(infer_json_get(part, "type"), NULL) ? infer_json_string(infer_json_get(part, "type"), NULL) : "");
     }
     return 1;
 }
 
+/* Parts of a content, without what pictures and sounds consist of. */
+static void write_parts(cli_text *t, const infer_json *content) {
+    size_t i;
+    out(t, "[");
+    for (i = 0; i < infer_json_count(content); i++) {
+        const infer_json *part = infer_json_at(content, i);
+        const int kind = media_is_part(part);
+        if (i) out(t, ",");
+        if (kind) out(t, "{\"type\":%j}", kind == MEDIA_IMAGE ? "image" : "audio");
+        else out(t, "%v", part);
+    }
+    out(t, "]");
+}
+
 /* A message as it is, except that a role which the template does not know has the name that it does. */
 static void write_message(const job *j, cli_text *t, const infer_json *message) {
+    const int other = json_is(infer_json_get(message, "role"), "developer") && j->model->template_text && !strstr(j->model->template_text, "developer");
     size_t i;
-    if (!json_is(infer_json_get(message, "role"), "developer") || strstr(j->model->template_text, "developer")) {
-        out(t, "%v", message);
-        return;
-    }
-    out(t, "{\"role\":\"system\"");
     for (i = 0; i < infer_json_count(message); i++) {
-        if (strcmp(infer_json_name(message, i, NULL), "role") != 0) out(t, ",%j:%v", infer_json_name(message, i, NULL), infer_json_at(message, i));
+        const char *name = infer_json_name(message, i, NULL);
+        const infer_json *v = infer_json_at(message, i);
+        out(t, i ? ",%j:" : "{%j:", name);
+        if (other && strcmp(name, "role") == 0) out(t, "\"system\"");
+        else if (strcmp(name, "content") == 0 && infer_json_kind(v) == INFER_JSON_ARRAY) write_parts(t, v);
+        else out(t, "%v", v);
     }
     out(t, "}");
 }
@@ -63,17 +84,20 @@ int chat_messages(job *j, const infer_json *messages) {
         const infer_json *m = infer_json_at(messages, i);
         if (infer_json_string(infer_json_get(m, "role"), NULL) == NULL)
             return fail(f, 400, "invalid_type", "messages", "messages[%lu]: 'role' must be a text", (unsigned long)i);
-        if (!check_content(infer_json_get(m, "content"), i, f)) return 0;
+        if (!check_content(j, infer_json_get(m, "content"), i, json_is(infer_json_get(m, "role"), "assistant"))) return 0;
         if (i > 0 && i + 1 == n && json_is(infer_json_get(m, "role"), "assistant") && infer_json_count(infer_json_get(m, "tool_calls")) == 0) {
             write_text(&j->begun, infer_json_get(m, "content")); /* the reply goes on from there */
             break;
         }
         if (i) out(&j->messages, ",");
-        if (j->model->template_text) write_message(j, &j->messages, m);
-        else out(&j->messages, "%v", m);
+        write_message(j, &j->messages, m);
     }
     out(&j->messages, "]");
     if (j->messages.failed || j->begun.failed) return fail(f, 503, NULL, NULL, "out of memory");
+    if (j->n_media && (strstr(j->messages.s, INFER_MEDIA_MARKER) || (j->begun.n && strstr(j->begun.s, INFER_MEDIA_MARKER))))
+        return fail(f, 400, "unsupported_content", "messages", "a text has " INFER_MEDIA_MARKER ", which stands for a picture or sound here");
+    j->chat.media = j->media;
+    j->chat.n_media = j->n_media;
     j->chat.messages_json = j->messages.s;
     j->chat.template_text = j->server->options->template_text;
     j->chat.allow_chatml = j->server->options->chatml;
@@ -199,6 +223,43 @@ int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice) {
 }
 
 /* ---- from other interfaces ------------------------------------------------------------------ */
+
+static void end_text(content *c) {
+    if (c->text.n) out(&c->parts, "%s{\"type\":\"text\",\"text\":%T}", c->n_parts++ ? "," : "", &c->text);
+    out_clear(&c->text);
+    c->texts = 0;
+}
+
+void content_text(content *c, const char *between, const char *s, size_t n) { out(&c->text, "%s%S", c->texts++ ? between : "", s, n); }
+
+void content_image(content *c, const char *before, const char *url, size_t n) {
+    cli_text whole;
+    memset(&whole, 0, sizeof whole);
+    end_text(c);
+    out(&whole, "%s%S", before, url, n);
+    out(&c->parts, "%s{\"type\":\"image_url\",\"image_url\":{\"url\":%T}}", c->n_parts++ ? "," : "", &whole);
+    out_end(&whole);
+}
+
+void content_sound(content *c, const infer_json *sound) {
+    end_text(c);
+    out(&c->parts, "%s{\"type\":\"input_audio\",\"input_audio\":%v}", c->n_parts++ ? "," : "", sound);
+}
+
+void content_write(content *c, cli_text *t) {
+    if (c->n_parts) {
+        end_text(c);
+        out(t, "[%t]", &c->parts);
+    } else out(t, "%T", &c->text);
+    out_clear(&c->text);
+    out_clear(&c->parts);
+    c->n_parts = c->texts = 0;
+}
+
+void content_end(content *c) {
+    out_end(&c->text);
+    out_end(&c->parts);
+}
 
 static int parse(job *j, const cli_text *t, infer_json **v) {
     infer_error err;

@@ -452,6 +452,7 @@ void job_free(job *j) {
         pthread_mutex_unlock(&j->server->lock);
     }
     infer_grammar_destroy(j->grammar);
+    media_free(j);
     models_release(j->server, j->model);
     out_end(&j->messages);
     out_end(&j->tools);

@@ -28,21 +28,31 @@ static int wrong_block(failure *f, size_t message, size_t block, const infer_jso
                 (unsigned long)block, s ? s : "");
 }
 
-/* The texts of a content, one after the other, as a JSON string. */
-static int write_texts(cli_text *t, const infer_json *content, const char *where, failure *f) {
-    cli_text all;
+/* A block of text, or a picture: {"source": {"type": "base64", "data"}}, or "url". 0 = it is neither. */
+static int add_block(content *c, const infer_json *block) {
+    const infer_json *type = infer_json_get(block, "type"), *source = infer_json_get(block, "source"), *kind = infer_json_get(source, "type");
+    size_t n = 0;
+    const char *s = NULL;
+    if (json_is(type, "text") && (s = infer_json_string(infer_json_get(block, "text"), &n)) != NULL) content_text(c, "\n", s, n);
+    else if (!json_is(type, "image")) return 0;
+    else if (json_is(kind, "base64") && (s = infer_json_string(infer_json_get(source, "data"), &n)) != NULL)
+        content_image(c, "data:;base64,", s, n);
+    else if (json_is(kind, "url") && (s = infer_json_string(infer_json_get(source, "url"), &n)) != NULL) content_image(c, "", s, n);
+    return s != NULL;
+}
+
+/* The blocks of a content as that of one message. */
+static int write_content(cli_text *t, const infer_json *given, const char *where, failure *f) {
+    content all;
     size_t i, n;
-    const char *s = infer_json_string(content, &n);
+    const char *s = infer_json_string(given, &n);
     memset(&all, 0, sizeof all);
-    if (s) out(&all, "%S", s, n);
-    for (i = 0; !s && i < infer_json_count(content); i++) {
-        const infer_json *block = infer_json_at(content, i);
-        const char *text = json_is(infer_json_get(block, "type"), "text") ? infer_json_string(infer_json_get(block, "text"), &n) : NULL;
-        if (text == NULL) fail(f, 400, NULL, "messages", "%s: only blocks of text are supported", where);
-        else out(&all, "%s%S", i ? "\n" : "", text, n);
+    if (s) content_text(&all, "", s, n);
+    for (i = 0; !s && i < infer_json_count(given); i++) {
+        if (!add_block(&all, infer_json_at(given, i))) fail(f, 400, NULL, "messages", "%s: only blocks of text and images are supported", where);
     }
-    out(t, "%T", &all);
-    out_end(&all);
+    content_write(&all, t);
+    content_end(&all);
     return f->status == 0;
 }
 
@@ -67,26 +77,28 @@ static int write_result(cli_text *t, const infer_json *messages, const infer_jso
     out(t, ",{\"role\":\"tool\",\"tool_call_id\":%j", id);
     if (name) out(t, ",\"name\":%j", name);
     out(t, ",\"content\":");
-    if (!write_texts(t, infer_json_get(block, "content"), "tool_result", f)) return 0;
+    if (!write_content(t, infer_json_get(block, "content"), "tool_result", f)) return 0;
     out(t, "}");
     return 1;
 }
 
 static int write_user(cli_text *t, const infer_json *messages, size_t at, failure *f) {
-    const infer_json *content = infer_json_get(infer_json_at(messages, at), "content");
-    cli_text text;
-    size_t i, n;
-    int ok = 1, texts = 0;
-    memset(&text, 0, sizeof text);
-    for (i = 0; ok && i < infer_json_count(content); i++) {
-        const infer_json *block = infer_json_at(content, i), *type = infer_json_get(block, "type");
-        const char *s = json_is(type, "text") ? infer_json_string(infer_json_get(block, "text"), &n) : NULL;
-        if (s) out(&text, "%s%S", texts++ ? "\n" : "", s, n);
-        else if (json_is(type, "tool_result")) ok = write_result(t, messages, block, f);
-        else ok = wrong_block(f, at, i, type);
+    const infer_json *blocks = infer_json_get(infer_json_at(messages, at), "content");
+    content all;
+    size_t i;
+    int ok = 1;
+    memset(&all, 0, sizeof all);
+    for (i = 0; ok && i < infer_json_count(blocks); i++) {
+        const infer_json *block = infer_json_at(blocks, i), *type = infer_json_get(block, "type");
+        if (json_is(type, "tool_result")) ok = write_result(t, messages, block, f);
+        else ok = add_block(&all, block) || wrong_block(f, at, i, type);
     }
-    if (texts) out(t, ",{\"role\":\"user\",\"content\":%T}", &text);
-    out_end(&text);
+    if (all.texts || all.n_parts) {
+        out(t, ",{\"role\":\"user\",\"content\":");
+        content_write(&all, t);
+        out(t, "}");
+    }
+    content_end(&all);
     return ok;
 }
 
@@ -126,7 +138,7 @@ static int write_messages(cli_text *t, const asked *a, failure *f) {
     out(t, "[");
     if (begun) {
         out(t, "{\"role\":\"system\",\"content\":");
-        if (!write_texts(t, a->system, "system", f)) return 0;
+        if (!write_content(t, a->system, "system", f)) return 0;
         out(t, "}");
     }
     for (i = 0; i < infer_json_count(a->messages); i++) {

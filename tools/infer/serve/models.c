@@ -117,7 +117,7 @@ static infer_result make_ready(const serve_options *o, served *m, uint64_t *byte
     }
     if (r != INFER_OK) snprintf(why, cap, "%s", err.message);
     else if (infer_model_memory(m->model, &p.context, &memory, &err) == INFER_OK)
-        *bytes = memory.weights + (m->queue ? memory.cache + memory.scratch : 0);
+        *bytes = memory.weights + m->projector_bytes + (m->queue ? memory.cache + memory.scratch : 0);
     return r;
 }
 
@@ -134,13 +134,18 @@ static int open_params(const serve_options *o, infer_model_params *params) {
 static int open_single(server *s, served *m) {
     const serve_options *o = s->options;
     cli_common common = *o->common;
-    char why[512] = "";
+    char why[512] = "", found[PLATFORM_PATH];
+    if (!o->no_projector && !common.projector && cli_projectors_beside(m->path, found, sizeof found) == 1) common.projector = found;
+    if (common.projector) m->projector = copy(common.projector, strlen(common.projector));
     if (common.ctx > 0) common.ctx = cells_of(o, (int32_t)common.ctx);
     else if (o->cells) common.needs = o->cells;
     m->model = cli_open("serve", m->path, &common, 0);
     if (m->model == NULL) return 0;
     if (make_ready(o, m, &m->bytes, why, sizeof why) != INFER_OK) return cli_fail("serve", "%s: %s", m->path, why) == CLI_DONE;
     m->state = MODEL_READY;
+    if (m->projector)
+        fprintf(stderr, "infer serve: %s%s%s by %s\n", m->info.images ? "pictures" : "", m->info.images && m->info.sounds ? " and " : "",
+                m->info.sounds ? "sound" : "", m->projector);
     return 1;
 }
 
@@ -179,10 +184,52 @@ static int list_file(void *user, const char *name, int is_folder, uint64_t bytes
     char path[PLATFORM_PATH];
     const char *parts = strstr(name, "-of-");
     (void)bytes;
-    if (is_folder || !cli_ends_with(name, ".gguf") || name[0] == '.') return 1;
+    if (is_folder || !cli_ends_with(name, ".gguf") || name[0] == '.' || strstr(name, "mmproj")) return 1;
     if (parts && strstr(name, "-00001-of-") == NULL && parts - name > 5 && parts[-6] == '-') return 1; /* not the first part */
     if ((size_t)snprintf(path, sizeof path, "%s/%s", l->server->options->folder, name) >= sizeof path) return 1;
     l->failed |= add_path(l->server, path) == NULL;
+    return !l->failed;
+}
+
+/* The part of a projector's name that those of its models begin with: NAME-mmproj.gguf, NAME-mmproj-F16.gguf, mmproj-NAME-F16.gguf. */
+static const char *projector_key(const char *name, size_t *n) {
+    static const char *const TYPES[] = {"f16", "F16", "bf16", "BF16", "f32", "F32", "q8_0", "Q8_0"};
+    static const char BETWEEN[] = "-_.";
+    const char *at = strstr(name, "mmproj"), *key = name;
+    size_t i, length;
+    *n = (size_t)(at - name);
+    if (at == name) {
+        key = at + 6;
+        if (*key && strchr(BETWEEN, *key)) key++;
+        *n = strlen(key) < 5 ? 0 : strlen(key) - 5; /* without .gguf */
+        for (i = 0; i < sizeof TYPES / sizeof TYPES[0]; i++) {
+            length = strlen(TYPES[i]);
+            if (*n >= length && memcmp(key + *n - length, TYPES[i], length) == 0 && (*n == length || strchr(BETWEEN, key[*n - length - 1]))) break;
+        }
+        if (i < sizeof TYPES / sizeof TYPES[0]) *n -= length;
+    }
+    while (*n && strchr(BETWEEN, key[*n - 1])) --*n;
+    return key;
+}
+
+/* A projector of the folder is that of the models whose names begin as its own does; of several, the one that has more of the name. */
+static int pair_projector(void *user, const char *name, int is_folder, uint64_t bytes) {
+    listing *l = user;
+    char path[PLATFORM_PATH];
+    const char *key;
+    served *m;
+    size_t n;
+    if (is_folder || !cli_ends_with(name, ".gguf") || name[0] == '.' || strstr(name, "mmproj") == NULL) return 1;
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", l->server->options->folder, name) >= sizeof path) return 1;
+    key = projector_key(name, &n);
+    for (m = l->server->models; m && n; m = m->next) {
+        if (strncmp(m->id, key, n) != 0 || n <= m->projector_key) continue;
+        free(m->projector);
+        m->projector = copy(path, strlen(path));
+        m->projector_bytes = bytes;
+        m->projector_key = n;
+        l->failed |= m->projector == NULL;
+    }
     return !l->failed;
 }
 
@@ -209,6 +256,7 @@ int models_open(server *s) {
     l.failed = 0;
     if (!platform_list(o->folder, list_file, &l)) return cli_fail("serve", "%s: no such folder", o->folder) == CLI_DONE;
     sort_models(s);
+    if (!l.failed && !o->no_projector) platform_list(o->folder, pair_projector, &l);
     if (!l.failed && s->n_models == 0) return cli_fail("serve", "%s has no .gguf files", o->folder) == CLI_DONE;
     return !l.failed;
 }
@@ -221,6 +269,7 @@ void models_close(server *s) {
         pthread_mutex_destroy(&m->texts_lock);
         free(m->id);
         free(m->path);
+        free(m->projector);
         free(m);
     }
 }
@@ -292,7 +341,7 @@ static int make_room(server *s, served *m, const infer_model_params *params, fai
     context.cells = s->options->cells || s->options->common->ctx > 0 ? cells_of(s->options, (int32_t)s->options->common->ctx) : 4 * 4096;
     if (most == 0) return 1;
     if (infer_model_memory_path(m->path, params, &context, &memory, &err) != INFER_OK) return not_loaded(f, 500, err.message);
-    need = memory.weights + memory.cache + memory.scratch;
+    need = memory.weights + memory.cache + memory.scratch + m->projector_bytes;
     if (need > most)
         return fail(f, 500, "model_too_large", "model", "the model needs %llu MiB of memory, and --max-memory is %llu MiB",
                     (unsigned long long)(need >> 20), (unsigned long long)(most >> 20));
@@ -328,6 +377,7 @@ static int load(server *s, served *m, failure *f) {
     int more = 1;
     if (!open_params(s->options, &params)) return fail(f, 500, NULL, NULL, "the server's options are wrong");
     params.max_memory = 0; /* counted over all models here */
+    params.projector = m->projector;
     if (!make_room(s, m, &params, f)) return 0;
     m->state = MODEL_LOADING;
     bytes = m->bytes;

@@ -26,55 +26,63 @@ static const parameter TABLE[] = {
 
 /* Items become messages; what the assistant said, thought and called between two others is one. */
 typedef struct builder {
-    cli_text out, text, reasoning, calls;
+    cli_text out, calls;
+    content text, reasoning;
     int n, n_calls, assistant;
     failure *f;
 } builder;
 
 static void flush(builder *b) {
     if (b->assistant) {
-        out(&b->out, "%s{\"role\":\"assistant\",\"content\":%T", b->n++ ? "," : "", &b->text);
-        if (b->reasoning.n) out(&b->out, ",\"reasoning_content\":%T", &b->reasoning);
+        out(&b->out, "%s{\"role\":\"assistant\",\"content\":", b->n++ ? "," : "");
+        content_write(&b->text, &b->out);
+        if (b->reasoning.text.n) {
+            out(&b->out, ",\"reasoning_content\":");
+            content_write(&b->reasoning, &b->out);
+        }
         if (b->n_calls) out(&b->out, ",\"tool_calls\":[%t]", &b->calls);
         out(&b->out, "}");
     }
-    out_clear(&b->text);
-    out_clear(&b->reasoning);
     out_clear(&b->calls);
     b->n_calls = b->assistant = 0;
 }
 
-/* The text of a content: a string, or parts of text. */
-static int add_text(builder *b, cli_text *t, const infer_json *content, size_t item) {
+/* A content: a string, or parts. */
+static int add_content(builder *b, content *c, const infer_json *given, size_t item) {
     size_t i, n;
-    const char *s = infer_json_string(content, &n);
-    if (s) out(t, "%S", s, n);
-    for (i = 0; !s && i < infer_json_count(content); i++) {
-        const infer_json *part = infer_json_at(content, i);
+    const char *s = infer_json_string(given, &n);
+    if (s) content_text(c, "", s, n);
+    for (i = 0; !s && i < infer_json_count(given); i++) {
+        const infer_json *part = infer_json_at(given, i), *sound = infer_json_get(part, "input_audio");
         const char *text = infer_json_string(infer_json_get(part, "text"), &n), *type = infer_json_string(infer_json_get(part, "type"), NULL);
-        if (text == NULL) text = infer_json_string(infer_json_get(part, "refusal"), &n);
-        if (text == NULL)
-            return fail(b->f, 400, "unsupported_content", "input", "input[%lu].content[%lu]: the type '%.40s' is not supported, only text",
-                        (unsigned long)item, (unsigned long)i, type ? type : "");
-        out(t, "%S", text, n);
+        const char *url = type && strcmp(type, "input_image") == 0 ? infer_json_string(infer_json_get(part, "image_url"), &n) : NULL;
+        if (text == NULL && url == NULL) text = infer_json_string(infer_json_get(part, "refusal"), &n);
+        if (url) content_image(c, "", url, n);
+        else if (text) content_text(c, "", text, n);
+        else if (type && strcmp(type, "input_audio") == 0 && sound) content_sound(c, sound);
+        else
+            return fail(b->f, 400, "unsupported_content", "input", "input[%lu].content[%lu]: the type '%.40s' is not supported%s", (unsigned long)item,
+                        (unsigned long)i, type ? type : "", type && strcmp(type, "input_image") == 0 ? " without 'image_url'" : "");
     }
     return 1;
 }
 
 static int add_message(builder *b, const infer_json *item, size_t i) {
-    const infer_json *role = infer_json_get(item, "role"), *content = infer_json_get(item, "content");
-    cli_text text;
+    const infer_json *role = infer_json_get(item, "role"), *given = infer_json_get(item, "content");
+    content all;
     int ok;
     if (infer_json_string(role, NULL) == NULL) return fail(b->f, 400, "invalid_type", "input", "input[%lu]: 'role' must be a text", (unsigned long)i);
     if (json_is(role, "assistant")) {
         b->assistant = 1;
-        return add_text(b, &b->text, content, i);
+        return add_content(b, &b->text, given, i);
     }
     flush(b);
-    memset(&text, 0, sizeof text);
-    ok = add_text(b, &text, content, i);
-    out(&b->out, "%s{\"role\":%v,\"content\":%T}", b->n++ ? "," : "", role, &text);
-    out_end(&text);
+    memset(&all, 0, sizeof all);
+    ok = add_content(b, &all, given, i);
+    out(&b->out, "%s{\"role\":%v,\"content\":", b->n++ ? "," : "", role);
+    content_write(&all, &b->out);
+    out(&b->out, "}");
+    content_end(&all);
     return ok;
 }
 
@@ -100,29 +108,31 @@ static const char *called(const infer_json *items, const char *id) {
 
 static int add_result(builder *b, const infer_json *items, const infer_json *item, size_t i) {
     const char *id = json_get_text(item, "call_id", "function_call_output", b->f), *name;
-    cli_text text;
+    content all;
     int ok;
     if (id == NULL) return 0;
     flush(b);
-    memset(&text, 0, sizeof text);
-    ok = add_text(b, &text, infer_json_get(item, "output"), i);
+    memset(&all, 0, sizeof all);
+    ok = add_content(b, &all, infer_json_get(item, "output"), i);
     out(&b->out, "%s{\"role\":\"tool\",\"tool_call_id\":%j", b->n++ ? "," : "", id);
     name = called(items, id);
     if (name) out(&b->out, ",\"name\":%j", name);
-    out(&b->out, ",\"content\":%T}", &text);
-    out_end(&text);
+    out(&b->out, ",\"content\":");
+    content_write(&all, &b->out);
+    out(&b->out, "}");
+    content_end(&all);
     return ok;
 }
 
 static int add_item(builder *b, const infer_json *items, size_t i) {
-    const infer_json *item = infer_json_at(items, i), *type = infer_json_get(item, "type"), *content = infer_json_get(item, "content");
+    const infer_json *item = infer_json_at(items, i), *type = infer_json_get(item, "type"), *given = infer_json_get(item, "content");
     const char *name = infer_json_string(type, NULL);
     if (name == NULL || strcmp(name, "message") == 0) return add_message(b, item, i);
     if (strcmp(name, "function_call") == 0) return add_call(b, item);
     if (strcmp(name, "function_call_output") == 0) return add_result(b, items, item, i);
     if (strcmp(name, "reasoning") == 0) {
         b->assistant = 1;
-        return add_text(b, &b->reasoning, content && infer_json_kind(content) != INFER_JSON_NULL ? content : infer_json_get(item, "summary"), i);
+        return add_content(b, &b->reasoning, given && infer_json_kind(given) != INFER_JSON_NULL ? given : infer_json_get(item, "summary"), i);
     }
     return fail(b->f, 400, "unsupported_content", "input", "input[%lu]: items of the type '%.40s' are not supported", (unsigned long)i, name);
 }
@@ -143,8 +153,8 @@ static int take_input(job *j) {
     out(&b.out, "]");
     ok = ok && chat_messages_text(j, &b.out);
     out_end(&b.out);
-    out_end(&b.text);
-    out_end(&b.reasoning);
+    content_end(&b.text);
+    content_end(&b.reasoning);
     out_end(&b.calls);
     return ok;
 }

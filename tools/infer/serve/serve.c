@@ -29,7 +29,9 @@ static int run(serve_options *o) {
     size_t n;
     int status;
     if (o->template_path && (o->template_text = cli_read_text("serve", o->template_path, &n, &name)) == NULL) return CLI_FAILED;
-    status = serve_run(o);
+    if (o->media_path && platform_path_kind(o->media_path) != PLATFORM_FOLDER)
+        status = cli_fail("serve", "--media-path: %s: no such folder", o->media_path);
+    else status = serve_run(o);
     free(o->template_text);
     return status;
 #else
@@ -61,6 +63,10 @@ int cmd_serve(int argc, char **argv) {
         {"--timeout", OPT_INT, &o.timeout, "S", "seconds that a client may take to send a request, or stop reading (default: 60)", 1, 86400},
         {"--seconds", OPT_INT, &o.seconds, "S", "maximum time of a reply (default: no limit)", 0, 86400},
         {"--grace", OPT_INT, &o.grace, "S", "seconds for running replies to end when the server is stopped (default: 10)", 0, 86400},
+        {"--no-projector,--no-mmproj", OPT_FLAG, &o.no_projector, NULL, "no pictures and sound, whatever is beside the model", 0, 0},
+        {"--media-path", OPT_STRING, &o.media_path, "DIR", "requests may name files below DIR: file://NAME (default: they name no files)", 0, 0},
+        {"--max-image-pixels", OPT_INT, &o.max_pixels, "N", "largest picture (default: 67108864)", 1, (int64_t)1 << 32},
+        {"--max-audio-seconds", OPT_INT, &o.max_sound, "S", "longest sound (default: 3600)", 1, 86400},
         CLI_TEMPLATE_OPTIONS(o),
         {"--lookup", OPT_FLAG, &o.lookup, NULL, "speculate from earlier text: the same output, faster", 0, 0},
         {"--log-prompts", OPT_FLAG, &o.log_prompts, NULL, "log requests with their texts to stderr (-v: without)", 0, 0},
@@ -73,7 +79,7 @@ int cmd_serve(int argc, char **argv) {
                            "options are the defaults of requests. Ctrl-C or SIGTERM: running replies end, then the server.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING | TAKES_PROJECTOR,
                            0,
                            1};
     cli_common common;
@@ -91,6 +97,8 @@ int cmd_serve(int argc, char **argv) {
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     o.model = args[0];
     if ((o.model == NULL) == (o.folder == NULL)) status = cli_usage_error("serve", "give one of MODEL and --models DIR");
+    else if (o.no_projector && common.projector) status = cli_usage_error("serve", "--projector and --no-projector exclude each other");
+    else if (o.folder && common.projector) status = cli_usage_error("serve", "--projector needs a MODEL; in DIR, name-mmproj.gguf or mmproj-name.gguf is the projector of name*.gguf");
     else if (o.folder && common.loras.n + common.controls.n) status = cli_usage_error("serve", "--lora and --control need a MODEL");
     else if (common.sampling.grammar_text || common.sampling.schema_text || common.sampling.json_object)
         status = cli_usage_error("serve", "a grammar is given by each request: 'response_format', 'grammar'");

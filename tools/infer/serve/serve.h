@@ -7,6 +7,7 @@
  *   request.c    a JSON body to values, by a table of parameters for each interface
  *   models.c     models, with their queues and contexts
  *   generate.c   requests of a queue that answer one HTTP request, and what they produce
+ *   media.c      pictures and sounds of requests
  *   chat.c       a conversation, the form of its reply, and whether the template agrees
  *   reply.c      stop reasons, log probabilities and other parts of replies that interfaces share
  *   chat_completions.c, completions.c, responses.c, messages.c, embeddings.c, text.c, status.c
@@ -133,6 +134,8 @@ typedef struct served {
     uint64_t bytes, created;
     infer_model *model;
     infer_model_info info;
+    char *projector;            /* NULL = none */
+    uint64_t projector_bytes, projector_key; /* of a folder's: its file; how much of the names agrees */
     infer_queue *queue;         /* NULL = it does not generate */
     char why_no_queue[512];
     int32_t positions;          /* of a request */
@@ -169,6 +172,7 @@ enum { TIMES = 12 }; /* buckets of times in /metrics */
 typedef struct counters {
     uint64_t requests, failed, refused, cancelled; /* HTTP requests; statuses 4xx and 5xx; 429; vanished or slow clients */
     uint64_t prompt_tokens, reused, new_tokens;
+    uint64_t media[2], media_positions;            /* pictures, sounds; what they take of prompts */
     uint64_t first[TIMES + 1], whole[TIMES + 1];   /* of replies */
     double first_sum, whole_sum;
 } counters;
@@ -180,6 +184,9 @@ typedef struct server {
     counters counters;
     struct job *jobs;     /* that run */
     int active;           /* HTTP requests */
+    int media_busy;       /* a picture or sound is being encoded; lock */
+    int64_t media_waiting; /* requests that wait for that */
+    pthread_cond_t media_changed;
     atomic_int stopping, abort; /* no new requests; end the running ones */
     double started;
     pthread_mutex_t models_lock;
@@ -284,6 +291,9 @@ typedef struct job {
     int stream, usage, k; /* usage: at the end of the stream; k: logprobs, -1 = none */
     infer_request_params params;
     infer_chat_params chat;
+    infer_media **media; /* n_media: the conversation's, in order */
+    int32_t n_media;
+    int64_t media_positions;
     cli_text messages, tools, variables, begun, ended, tool; /* of chat; ended: a template that ends the reasoning; tool: the only one */
     const char **stops;
     infer_token *stop_ids;
@@ -327,6 +337,17 @@ void job_free(job *j);
 
 /* ---- chat.c --------------------------------------------------------------------------------- */
 
+/* The content of a message that another interface's is made of: a text, or parts. */
+typedef struct content {
+    cli_text text, parts;
+    int texts, n_parts;
+} content;
+void content_text(content *c, const char *between, const char *s, size_t n); /* between: after a text */
+void content_image(content *c, const char *before, const char *url, size_t n); /* before: the beginning of the URL */
+void content_sound(content *c, const infer_json *sound);
+void content_write(content *c, cli_text *t); /* as JSON; then it is empty */
+void content_end(content *c);
+
 /* The conversation of j->chat from OpenAI's form, as JSON or as text of JSON. Each returns 0 after setting the call's failure. */
 int chat_messages_text(job *j, const cli_text *messages);
 int chat_tools_text(job *j, const cli_text *tools, const cli_text *tool_choice); /* empty: none */
@@ -339,6 +360,15 @@ int chat_response_format(job *j, const infer_json *format, const char *where);
 int chat_grammar(job *j, const infer_grammar_params *p, const char *where);
 /* Last: what has been set agrees with the template. */
 int chat_check(job *j);
+
+/* ---- media.c -------------------------------------------------------------------------------- */
+
+enum { MEDIA_IMAGE = 1, MEDIA_SOUND };
+/* Is the part of a message (in OpenAI's form) a picture or sound? 0 = neither. */
+int media_is_part(const infer_json *part);
+/* Encodes what such a part has, as the next of j->media. `where` is for messages. Returns 0 after setting the call's failure. */
+int media_take(job *j, const infer_json *part, const char *where);
+void media_free(job *j);
 
 /* ---- reply.c -------------------------------------------------------------------------------- */
 
@@ -368,6 +398,8 @@ int system_signals(void);     /* SIGINT and SIGTERM are counted from now on */
 int system_wait(int ms);      /* until a signal, at most ms: how many came */
 int system_socket_open(int fd); /* 0 = the other side has closed it */
 void system_socket_end(int fd); /* reading and writing end */
+/* A file below a folder, by a path from there or with the folder before it, to be freed; without following links. NULL: `why` says why. */
+unsigned char *system_read_below(const char *folder, const char *path, size_t most, size_t *n, char *why, size_t cap);
 int system_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int ms); /* 0 = the time is over */
 
 extern const char serve_page_policy[]; /* page.c: Content-Security-Policy of the page */

@@ -7,9 +7,9 @@
 typedef struct serve_options {
     const char *model, *folder;  /* one of them */
     cli_list aliases, keys;      /* NAME or NAME=ID; API keys */
-    const char *host, *cors, *cert, *key_file, *template_path;
-    int64_t port, slots, waiting, cells, max_tokens, max_body, connections, timeout, seconds, grace;
-    int no_auth, chatml, lookup, log_prompts;
+    const char *host, *cors, *cert, *key_file, *template_path, *media_path;
+    int64_t port, slots, waiting, cells, max_tokens, max_body, max_pixels, max_sound, connections, timeout, seconds, grace;
+    int no_auth, no_projector, chatml, lookup, log_prompts;
     char *template_text;         /* of template_path */
     cli_common *common;
 } serve_options;

@@ -51,11 +51,13 @@ int serve_run(const serve_options *options) {
     pthread_mutex_init(&s.lock, NULL);
     pthread_mutex_init(&s.models_lock, NULL);
     pthread_cond_init(&s.models_changed, NULL);
+    pthread_cond_init(&s.media_changed, NULL);
     if (!system_signals()) cli_fail("serve", "signals cannot be handled");
     else if (models_open(&s)) status = run(&s);
     http_stop(&s);
     models_close(&s);
     pthread_cond_destroy(&s.models_changed);
+    pthread_cond_destroy(&s.media_changed);
     pthread_mutex_destroy(&s.models_lock);
     pthread_mutex_destroy(&s.lock);
     return status;

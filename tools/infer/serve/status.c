@@ -5,31 +5,41 @@
 
 void route_health(call *c) { out(&c->out, "{\"status\":\"ok\"}"); }
 
-static void write_model(cli_text *t, const char *id, size_t n, uint64_t created) {
-    out(t, "{\"id\":%J,\"object\":\"model\",\"created\":%d,\"owned_by\":\"infer\"}", id, n, (long long)created);
+/* m: what the id stands for; NULL = nothing. What it can do is known when it is loaded. models_lock is held. */
+static void write_model(cli_text *t, const char *id, size_t n, uint64_t created, const served *m) {
+    out(t, "{\"id\":%J,\"object\":\"model\",\"created\":%d,\"owned_by\":\"infer\"", id, n, (long long)created);
+    if (m && m->state == MODEL_READY)
+        out(t, ",\"capabilities\":[%s%s]", m->queue ? "\"completion\"" : "\"embedding\"", m->info.images || m->info.sounds ? ",\"multimodal\"" : "");
+    out(t, "}");
 }
 
 void route_models(call *c) {
     const served *m;
     const cli_list *aliases = &c->server->options->aliases;
     int i;
+    pthread_mutex_lock(&c->server->models_lock);
     out(&c->out, "{\"object\":\"list\",\"data\":[");
     for (m = c->server->models; m; m = m->next) {
         if (m != c->server->models) out(&c->out, ",");
-        write_model(&c->out, m->id, strlen(m->id), m->created);
+        write_model(&c->out, m->id, strlen(m->id), m->created, m);
     }
     for (i = 0; i < aliases->n; i++) {
         const size_t n = strcspn(aliases->items[i], "=");
         if (strcmp(aliases->items[i], "*") == 0) continue;
         out(&c->out, ",");
-        write_model(&c->out, aliases->items[i], n, c->server->models->created);
+        for (m = c->server->models; m && aliases->items[i][n] && strcmp(m->id, aliases->items[i] + n + 1) != 0; m = m->next) {}
+        write_model(&c->out, aliases->items[i], n, c->server->models->created, m);
     }
     out(&c->out, "]}");
+    pthread_mutex_unlock(&c->server->models_lock);
 }
 
 void route_model(call *c) {
     const served *m = models_find(c->server, c->rest, &c->failure);
-    if (m) write_model(&c->out, m->id, strlen(m->id), m->created);
+    if (m == NULL) return;
+    pthread_mutex_lock(&c->server->models_lock);
+    write_model(&c->out, m->id, strlen(m->id), m->created, m);
+    pthread_mutex_unlock(&c->server->models_lock);
 }
 
 /* What a page needs to know of a model (?model=ID). */
@@ -38,9 +48,10 @@ void route_props(call *c) {
     if (m == NULL) return;
     out(&c->out,
         "{\"model\":%j,\"context\":%d,\"slots\":%d,\"chat\":%b,\"generates\":%b,\"format\":%j,\"embedding\":%d,\"labels\":%d,\"parameters\":%d,"
-        "\"quant\":%j,\"arch\":%j}",
+        "\"quant\":%j,\"arch\":%j,\"modalities\":{\"vision\":%b,\"audio\":%b}}",
         m->id, (long long)m->positions, (long long)m->slots, m->queue && (m->template_text || c->server->options->chatml), m->queue != NULL,
-        m->format, (long long)m->info.embedding, (long long)m->info.labels, (long long)m->info.parameters, m->info.quant, m->info.arch);
+        m->format, (long long)m->info.embedding, (long long)m->info.labels, (long long)m->info.parameters, m->info.quant, m->info.arch, m->info.images,
+        m->info.sounds);
     models_release(c->server, m);
 }
 
@@ -125,6 +136,9 @@ void route_metrics(call *c) {
     counter(&c->out, "prompt_tokens_total", "tokens of prompts", n.prompt_tokens);
     counter(&c->out, "prompt_tokens_cached_total", "tokens of prompts that were not evaluated again", n.reused);
     counter(&c->out, "new_tokens_total", "generated tokens", n.new_tokens);
+    counter(&c->out, "images_total", "pictures of prompts", n.media[0]);
+    counter(&c->out, "sounds_total", "sounds of prompts", n.media[1]);
+    counter(&c->out, "media_tokens_total", "positions of prompts that pictures and sounds took", n.media_positions);
     histogram(&c->out, "first_token_seconds", "time until the first token of a reply", n.first, n.first_sum);
     histogram(&c->out, "reply_seconds", "time until the end of a reply", n.whole, n.whole_sum);
     pthread_mutex_lock(&s->models_lock);

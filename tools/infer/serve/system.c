@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <time.h>
@@ -20,6 +21,7 @@
 #  include <fcntl.h>
 #  include <poll.h>
 #  include <sys/socket.h>
+#  include <sys/stat.h>
 #  include <unistd.h>
 #endif
 
@@ -46,6 +48,14 @@ int system_socket_open(int fd) {
     return n > 0 || (n < 0 && WSAGetLastError() == WSAEWOULDBLOCK);
 }
 void system_socket_end(int fd) { shutdown((SOCKET)fd, SD_BOTH); }
+unsigned char *system_read_below(const char *folder, const char *path, size_t most, size_t *n, char *why, size_t cap) {
+    (void)folder;
+    (void)path;
+    (void)most;
+    *n = 0;
+    snprintf(why, cap, "files (--media-path) are not read on Windows");
+    return NULL;
+}
 
 #else
 
@@ -97,6 +107,56 @@ int system_socket_open(int fd) {
 }
 
 void system_socket_end(int fd) { shutdown(fd, SHUT_RDWR); }
+
+/* Opens a path from the folder, one name after the other, none of them a link or "..". -1 = there is no such file. */
+static int open_below(int folder, const char *path) {
+    char name[256];
+    int at = folder, next;
+    while (at >= 0) {
+        const size_t n = strcspn(path, "/");
+        const int last = path[n] == 0;
+        if (n == 0 && !last) { /* // is / */
+            path++;
+            continue;
+        }
+        if (n == 0 || n >= sizeof name || (n == 2 && memcmp(path, "..", 2) == 0)) break;
+        memcpy(name, path, n);
+        name[n] = 0;
+        next = openat(at, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
+        if (at != folder) close(at);
+        if (last) return next;
+        at = next;
+        path += n + 1;
+    }
+    if (at >= 0 && at != folder) close(at);
+    return -1;
+}
+
+unsigned char *system_read_below(const char *folder, const char *path, size_t most, size_t *n, char *why, size_t cap) {
+    size_t length = strlen(folder);
+    const int top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    unsigned char *data = NULL;
+    struct stat about;
+    ssize_t got = 1;
+    int fd = -1;
+    *n = 0;
+    while (length > 1 && folder[length - 1] == '/') length--;
+    if (strncmp(path, folder, length) == 0 && path[length] == '/') path += length;
+    if (top >= 0) fd = open_below(top, path);
+    if (top >= 0) close(top);
+    if (fd < 0 || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) snprintf(why, cap, "there is no such file below --media-path (links are not followed)");
+    else if (about.st_size < 0 || (unsigned long long)about.st_size > most) snprintf(why, cap, "the file is larger than %llu bytes (--max-body)", (unsigned long long)most);
+    else if ((data = malloc((size_t)about.st_size + 1)) == NULL) snprintf(why, cap, "out of memory");
+    while (data && got > 0 && *n < (size_t)about.st_size) {
+        got = read(fd, data + *n, (size_t)about.st_size - *n);
+        if (got > 0) *n += (size_t)got;
+    }
+    if (fd >= 0) close(fd);
+    if (data == NULL || *n == (size_t)about.st_size) return data;
+    snprintf(why, cap, "the file cannot be read");
+    free(data);
+    return NULL;
+}
 
 #endif
 

@@ -39,6 +39,7 @@ function clean(v) {
     const out = { id: m.id, parent: m.parent, role: m.role, content: m.content };
     for (const name of ['reasoning', 'error', 'finish', 'call', 'name']) if (isText(m[name])) out[name] = m[name];
     for (const name of ['tokens', 'used', 'rate', 'thought']) if (Number.isFinite(m[name])) out[name] = m[name];
+    if (Array.isArray(m.pictures) && m.pictures.every(isPicture) && m.pictures.length <= MOST_PICTURES) out.pictures = m.pictures.slice();
     if (Array.isArray(m.calls)) out.calls = m.calls.map((call) => Object.fromEntries(['id', 'name', 'arguments'].map((name) => [name, isText(call?.[name]) ? call[name] : ''])));
     ids.add(m.id);
     messages.push(out);
@@ -91,7 +92,7 @@ function add(c, m) {
   c.messages.push(Object.assign(m, { id: identifier() }));
   c.leaf = m.id;
   c.updated = Date.now();
-  if (!c.title && m.role === 'user') c.title = m.content.trim().replace(/\s+/g, ' ').slice(0, 80);
+  if (!c.title && m.role === 'user') c.title = m.content.trim().replace(/\s+/g, ' ').slice(0, 80) || 'Picture';
   return m;
 }
 

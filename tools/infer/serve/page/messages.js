@@ -36,7 +36,8 @@ class View {
       this.root = el('article', { class: 'result', 'aria-label': 'Result of a tool' }, el('details', { class: 'aside' }, el('summary', {}, 'Result of ', el('b', {}, m.name || 'the tool')), el('pre', { tabindex: '0' }, m.content)));
     } else {
       this.said = el('div', { class: 'said' }, m.content);
-      this.root = el('article', { class: 'user', 'aria-label': 'You' }, this.said, this.bottom);
+      this.said.hidden = !m.content;
+      this.root = el('article', { class: 'user', 'aria-label': 'You' }, ...(m.pictures ? [el('div', { class: 'pictures' }, ...m.pictures.map(shownPicture))] : []), this.said, this.bottom);
     }
   }
 
@@ -129,9 +130,9 @@ class View {
     const text = el('textarea', { 'aria-label': 'Edit the message', rows: 2, input: () => grow(text) });
     const end = () => { form.replaceWith(this.said); this.bottom.hidden = false; };
     const send = () => {
-      if (busy || !text.value.trim()) return;
+      if (busy || !(text.value.trim() || this.m.pictures)) return;
       end();
-      add(this.c, { role: 'user', parent: this.m.parent, content: text.value });
+      add(this.c, { role: 'user', parent: this.m.parent, content: text.value, ...(this.m.pictures ? { pictures: this.m.pictures } : {}) });
       reply(this.c, this.c.leaf);
       $('text').focus();
     };
@@ -202,6 +203,7 @@ function showModel() {
   $('model').hidden = models.length < 2;
   $('model').replaceChildren(...models.map((id) => el('option', { value: id }, id)));
   $('model').value = name;
+  showAttach();
   $('hello').lastElementChild.textContent = served.chat === false ? name + ' has no chat template: it continues texts, and cannot hold a conversation.' :
     'Conversations are kept in this browser, and nowhere else.';
   showContext();
@@ -239,13 +241,15 @@ function showSend() {
   $('send').setAttribute('aria-label', busy ? 'Stop' : 'Send');
   $('send').title = busy ? 'Stop (Esc)' : 'Send (Enter)';
   setIcon($('send'), busy ? 'stop' : 'send');
-  $('send').disabled = !busy && !$('text').value.trim();
+  $('send').disabled = !busy && (reading > 0 || !($('text').value.trim() || attached.length));
 }
 
 function send() {
-  if (busy || !$('text').value.trim()) return;
+  if (busy || reading || !($('text').value.trim() || attached.length)) return;
   const c = current;
-  add(c, { role: 'user', parent: c.leaf, content: $('text').value });
+  add(c, { role: 'user', parent: c.leaf, content: $('text').value, ...(attached.length ? { pictures: attached } : {}) });
+  attached = [];
+  showAttached();
   $('text').value = '';
   draft = 0;
   clearTimeout(drafting);

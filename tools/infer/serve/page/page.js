@@ -106,6 +106,7 @@ function newOne() {
 }
 
 function listen() {
+  listenForPictures();
   const on = (id, what, act) => $(id).addEventListener(what, act);
   on('text', 'input', () => { grow($('text')); showSend(); countDraft(); });
   on('text', 'keydown', (e) => { if (isEnter(e)) { e.preventDefault(); send(); } });

@@ -96,7 +96,7 @@ function history(c, m) {
   const out = c.settings.system ? [{ role: 'system', content: c.settings.system }] : [];
   for (const x of pathOf({ messages: c.messages, leaf: m.parent })) {
     if (x.role === 'tool') out.push({ role: 'tool', tool_call_id: x.call, content: x.content });
-    else if (x.role === 'user') out.push({ role: 'user', content: x.content });
+    else if (x.role === 'user') out.push({ role: 'user', content: x.pictures ? [...x.pictures.map((url) => ({ type: 'image_url', image_url: { url } })), ...(x.content ? [{ type: 'text', text: x.content }] : [])] : x.content });
     else if (x.calls) out.push({ role: 'assistant', content: x.content || null, tool_calls: x.calls.map((t) => ({ id: t.id, type: 'function', function: { name: t.name, arguments: t.arguments } })) });
     else if (x.content) out.push({ role: 'assistant', content: x.content });
   }
