@@ -288,6 +288,9 @@ int cli_text_room(const char *command, cli_text *t, size_t n); /* for n bytes mo
 void cli_text_put(const char *command, cli_text *t, const char *s, size_t n);
 void cli_text_json(const char *command, cli_text *t, const char *s, size_t n); /* as a JSON string, with its quotes */
 
+/* n characters of base64, with or without = at the end, as *size bytes; out has room for n / 4 * 3 + 3. NULL, or where it is not base64. */
+const char *cli_base64_read(const char *s, size_t n, void *out, size_t *size);
+
 /* Rows of a command's options: the template of chats. */
 #define CLI_TEMPLATE_OPTIONS(o) \
     {"--template|--chat-template-file", OPT_STRING, &(o).template_path, "FILE|TEXT", "use this Jinja template instead of the model's own", 0, 0}, \
