@@ -358,7 +358,7 @@ typedef struct cli_media {
 int cli_projectors_beside(const char *model, char *out, size_t cap);
 /* The projector of a model, where none is named: the only *mmproj*.gguf beside it, to out. Says why and returns 0 otherwise. */
 int cli_projector_find(const char *command, const char *model, char *out, size_t cap);
-/* Does the file begin as sounds do? 0 also when it cannot be read. */
+/* Is the file a WAV sound? 0 also when it cannot be read. Sounds that are not decoded are refused by name, whatever they are opened as. */
 int cli_media_is_sound(const char *path);
 /* The picture or sound of a file, for infer_media_free. NULL after saying why, or when Ctrl-C came. */
 infer_media *cli_media_open(const char *command, infer_model *model, const cli_common *common, const char *path);
