@@ -213,6 +213,9 @@ def refused(s):
     check(s.post("/v1/chat/completions", messages=user(text("a <__media__> b")), max_tokens=2)[0] == 200, "the marker alone is text")
     status, r = s.post("/v1/responses", input=[{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}])
     check(status == 400 and "input_image" in r["error"]["message"], "a file's id", r)
+    shown = {"type": "input_image", "image_url": "data:image/png;base64," + b64(good)}
+    status, r = s.post("/v1/responses", input=[{"type": "reasoning", "content": [shown]}, {"role": "user", "content": "x"}], max_output_tokens=2)
+    check(status == 400 and "reasoning" in r["error"]["message"], "a picture in reasoning", r)
     noise = png(1900, 1800)
     check(len(noise) > 10e6 and s.post("/v1/chat/completions", messages=user(image(noise)), max_tokens=1)[0] == 200, "a picture of 10 MB", len(noise))
     check(s.get("/v1/models")[1]["data"][0]["capabilities"] == ["completion", "multimodal"] and s.get("/props")[1]["modalities"] == {"vision": True, "audio": False}, "what it can do")
@@ -265,6 +268,7 @@ def without(folder):
         check(status == want, "beside the model %s" % (options,), r)
         finish(s, "beside")
     shutil.copy(model(folder), os.path.join(place, "plain.gguf"))
+    os.rename(os.path.join(place, "mmproj-gem-F16.gguf"), os.path.join(place, "MMPROJ-gem-F16.gguf"))
     s = Server("--models", place, "--template", ROLES, program=PROGRAM)
     check([m["id"] for m in s.get("/v1/models")[1]["data"]] == ["gem-Q8_0", "plain"], "projectors are no models")
     check([s.post("/v1/chat/completions", model=name, messages=good, max_tokens=1)[0] for name in ("gem-Q8_0", "plain")] == [200, 400], "the projector of a name")

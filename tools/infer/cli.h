@@ -354,6 +354,8 @@ typedef struct cli_media {
     infer_media **items;
     int32_t n;
 } cli_media;
+/* Where a file name *mmproj*.gguf has that word, in letters of any case; NULL = it is another name. */
+const char *cli_projector_word(const char *name);
 /* How many *mmproj*.gguf are beside a model: 0, 1 (its path to out), or 2 for more. */
 int cli_projectors_beside(const char *model, char *out, size_t cap);
 /* The projector of a model, where none is named: the only *mmproj*.gguf beside it, to out. Says why and returns 0 otherwise. */

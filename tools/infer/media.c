@@ -15,14 +15,23 @@ typedef struct search {
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
+/* Does s begin with the word, of small letters? */
+static int begins(const char *s, const char *word) {
+    while (*word && lower(*s) == *word) s++, word++;
+    return *word == 0;
+}
+
+const char *cli_projector_word(const char *name) {
+    const size_t n = strlen(name);
+    if (n < 5 || !begins(name + n - 5, ".gguf")) return NULL;
+    while (*name && !begins(name, "mmproj")) name++;
+    return *name ? name : NULL;
+}
+
 static int each_entry(void *user, const char *name, int is_folder, uint64_t bytes) {
     search *s = (search *)user;
-    char small[256];
-    size_t i;
     (void)bytes;
-    for (i = 0; name[i] && i + 1 < sizeof small; i++) small[i] = lower(name[i]);
-    small[i] = 0;
-    if (is_folder || name[i] || strstr(small, "mmproj") == NULL || !cli_ends_with(small, ".gguf")) return 1;
+    if (is_folder || cli_projector_word(name) == NULL) return 1;
     snprintf(s->names + strlen(s->names), sizeof s->names - strlen(s->names), "%s%s", s->n++ ? ", " : "", name);
     snprintf(s->found, sizeof s->found, "%s", name);
     return 1;

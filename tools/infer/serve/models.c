@@ -184,7 +184,7 @@ static int list_file(void *user, const char *name, int is_folder, uint64_t bytes
     char path[PLATFORM_PATH];
     const char *parts = strstr(name, "-of-");
     (void)bytes;
-    if (is_folder || !cli_ends_with(name, ".gguf") || name[0] == '.' || strstr(name, "mmproj")) return 1;
+    if (is_folder || !cli_ends_with(name, ".gguf") || name[0] == '.' || cli_projector_word(name)) return 1;
     if (parts && strstr(name, "-00001-of-") == NULL && parts - name > 5 && parts[-6] == '-') return 1; /* not the first part */
     if ((size_t)snprintf(path, sizeof path, "%s/%s", l->server->options->folder, name) >= sizeof path) return 1;
     l->failed |= add_path(l->server, path) == NULL;
@@ -195,7 +195,7 @@ static int list_file(void *user, const char *name, int is_folder, uint64_t bytes
 static const char *projector_key(const char *name, size_t *n) {
     static const char *const TYPES[] = {"f16", "F16", "bf16", "BF16", "f32", "F32", "q8_0", "Q8_0"};
     static const char BETWEEN[] = "-_.";
-    const char *at = strstr(name, "mmproj"), *key = name;
+    const char *at = cli_projector_word(name), *key = name;
     size_t i, length;
     *n = (size_t)(at - name);
     if (at == name) {
@@ -219,7 +219,7 @@ static int pair_projector(void *user, const char *name, int is_folder, uint64_t 
     const char *key;
     served *m;
     size_t n;
-    if (is_folder || !cli_ends_with(name, ".gguf") || name[0] == '.' || strstr(name, "mmproj") == NULL) return 1;
+    if (is_folder || name[0] == '.' || cli_projector_word(name) == NULL) return 1;
     if ((size_t)snprintf(path, sizeof path, "%s/%s", l->server->options->folder, name) >= sizeof path) return 1;
     key = projector_key(name, &n);
     for (m = l->server->models; m && n; m = m->next) {

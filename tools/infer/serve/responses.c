@@ -132,7 +132,8 @@ static int add_item(builder *b, const infer_json *items, size_t i) {
     if (strcmp(name, "function_call_output") == 0) return add_result(b, items, item, i);
     if (strcmp(name, "reasoning") == 0) {
         b->assistant = 1;
-        return add_content(b, &b->reasoning, given && infer_json_kind(given) != INFER_JSON_NULL ? given : infer_json_get(item, "summary"), i);
+        if (!add_content(b, &b->reasoning, given && infer_json_kind(given) != INFER_JSON_NULL ? given : infer_json_get(item, "summary"), i)) return 0;
+        return b->reasoning.n_parts == 0 || fail(b->f, 400, "unsupported_content", "input", "input[%lu]: reasoning consists of texts alone", (unsigned long)i);
     }
     return fail(b->f, 400, "unsupported_content", "input", "input[%lu]: items of the type '%.40s' are not supported", (unsigned long)i, name);
 }
