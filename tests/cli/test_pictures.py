@@ -206,6 +206,7 @@ def test_pictures_media():
     infer('media', of('models', 'qwen25vl.gguf'), '--image', of('images', 'text-280x200.ppm'), '--out', b)
     check(cli.read(a) == cli.read(b), 'Qwen2.5-Omni')
     check('is needed' in infer('media', of('models', 'gemma3.gguf'), status=2).err, 'nothing to encode')
+    check('--projector' in infer('media', other, '--projector', other, '--image', picture, status=2).err and b'--projector' not in infer('media', '--help').out, 'a projector of a projector')
     mine, projector = shutil.copy(picture, cli.temp('mine.ppm')), of('models', 'gemma3.gguf')
     for option in ('--out', '--pre'):
         check('another file of this command' in infer('media', projector, '--image', mine, option, mine, status=2).err, option)

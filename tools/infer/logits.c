@@ -131,7 +131,7 @@ int cmd_logits(int argc, char **argv) {
                            "int32 n, int32 width, n int32 ids, n x width float32.\n",
                            options,
                            sizeof options / sizeof options[0],
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_MEDIA,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_MEDIA | TAKES_PROJECTOR,
                            1,
                            1};
     cli_common common;

@@ -138,7 +138,7 @@ int cmd_media(int argc, char **argv) {
     job j;
     int status, ok, i;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
-    if (common.media.n == 0 || common.projector) return cli_usage_error("media", common.projector ? "the projector is the file before the options" : "--image FILE or --audio FILE is needed");
+    if (common.media.n == 0) return cli_usage_error("media", "--image FILE or --audio FILE is needed");
     if (out && pre && strcmp(out, pre) == 0) return cli_usage_error("media", "--out and --pre are the same file");
     if (!may_write(out, args[0], &common) || !may_write(pre, args[0], &common)) return CLI_USAGE;
     its = common;

@@ -52,7 +52,7 @@ static const shared_row ROWS[] = {
     {TAKES_ADAPTERS, "--control|--control-vector", OPT_LIST, AT(controls), "FILE[=SCALE][,FIRST-LAST]",
      "apply this control vector to these layers; may be repeated", 0, 0},
     {TAKES_MEDIA, "--image,--audio|--media", OPT_LIST, AT(media), "FILE", "a picture (PNG, JPEG, PPM) or sound (WAV); may be repeated", 0, 0},
-    {TAKES_MEDIA | TAKES_PROJECTOR, "--projector,--mmproj|-mm", OPT_STRING, AT(projector), "FILE",
+    {TAKES_PROJECTOR, "--projector,--mmproj|-mm", OPT_STRING, AT(projector), "FILE",
      "the model's encoders of pictures and sound (default: the only *mmproj*.gguf beside the model, with --image, and in `serve`)", 0, 0},
     {TAKES_MEDIA | TAKES_PROJECTOR, "--image-min-tokens|--min", OPT_INT, AT(image_min), "N", "tokens of a picture at least, where its size decides", 1, 1 << 20},
     {TAKES_MEDIA | TAKES_PROJECTOR, "--image-max-tokens|--max", OPT_INT, AT(image_max), "N", "and at most (default: as the projector says)", 1, 1 << 20},

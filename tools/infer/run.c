@@ -432,7 +432,7 @@ int cmd_run(int argc, char **argv) {
                            options,
                            (int)(sizeof options / sizeof options[0]),
                            TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED |
-                               TAKES_JSON | TAKES_SAMPLING | TAKES_MEDIA,
+                               TAKES_JSON | TAKES_SAMPLING | TAKES_MEDIA | TAKES_PROJECTOR,
                            1,
                            2};
     cli_common common;

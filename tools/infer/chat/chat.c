@@ -593,7 +593,7 @@ int cmd_chat(int argc, char **argv) {
                            "model evaluated of them, which only saves time.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING | TAKES_MEDIA,
+                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING | TAKES_MEDIA | TAKES_PROJECTOR,
                            1,
                            2};
     cli_common common;
