@@ -76,11 +76,11 @@ static int infer__gpu_kv_ok(infer__ctx *c, const infer__kv_buf *k, const infer__
  * count. */
 static int infer__gpu_rope_fits(const infer__kv_store_args *a) {
     const infer__rope_args *q = a->rope_q, *k = a->rope_k;
-    return q && k && !q->axes && !k->axes && q->blocks < 2 && k->blocks < 2 && !q->back && !k->back && q->kind == k->kind &&
-           q->kind != INFER__ROPE_NONE && q->freq == k->freq &&
-           q->n_rot == k->n_rot && q->scale >= k->scale && q->scale <= k->scale && q->dim == k->dim &&
-           k->dim == a->dim_k && k->n_head == a->n_head && k->x.buf == a->k.buf && k->x.offset == a->k.offset &&
-           k->x.stride == a->k.stride && q->x.rows == a->k.rows && k->x.rows == a->k.rows;
+    return q && k && !q->axes && !k->axes && q->blocks < 2 && k->blocks < 2 && !q->back && !k->back &&
+           q->kind == k->kind && q->kind != INFER__ROPE_NONE && q->freq == k->freq && q->n_rot == k->n_rot &&
+           q->scale >= k->scale && q->scale <= k->scale && q->dim == k->dim && k->dim == a->dim_k &&
+           k->n_head == a->n_head && k->x.buf == a->k.buf && k->x.offset == a->k.offset && k->x.stride == a->k.stride &&
+           q->x.rows == a->k.rows && k->x.rows == a->k.rows;
 }
 
 /* Heads of a group of kernels/kv.k, of `dim` values each: about 16 blocks, two for each 8 work-items that write them;
