@@ -72,8 +72,13 @@ typedef struct infer_encode_params {
     int32_t min_tokens,
         max_tokens; /* of a picture, for projectors that take pictures of any size; 0 = as the file says */
     int32_t threads;                /* 0 = as infer_context_params.threads */
-    infer_progress_fn progress;     /* called between the layers' passes; non-zero cancels */
+    infer_progress_fn progress;     /* called after every layer; non-zero cancels */
     void *progress_user;
+    /* Receives each tensor before it is encoded: pixels, height rows of 3 * width values (red, green, blue,
+     * normalised), or a spectrogram, height mel bins of width frames. embedding: number of infer_media_embeddings;
+     * frame: 1 = the second one of a video. NULL = none */
+    void (*prepared)(void *user, int32_t embedding, int32_t frame, const float *values, int32_t width, int32_t height);
+    void *prepared_user;
     uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_encode_params;
 /* Encode a picture, or n frames of a video that become one (where the projector merges frames; alike in size), or a
@@ -88,6 +93,11 @@ INFER_API infer_result infer_media_encode_sound(infer_media **out, infer_model *
                                                 const infer_encode_params *params, infer_error *err);
 /* Positions that it takes in a prompt, with the tokens around it; of these, embeddings; 0 for NULL. */
 INFER_API int32_t infer_media_positions(const infer_media *media, int32_t *embeddings);
+/* The embeddings themselves: number 0, 1, .. of what it consists of (tiles of a picture, pieces of a long sound), *n
+ * rows of
+ * *width floats, which live as long as the media; NULL when there are no more. For hosts that use a projector without a
+ * text model: its file can be opened by infer_model_open; such a model encodes, and has neither text nor sessions. */
+INFER_API const float *infer_media_embeddings(const infer_media *media, int32_t number, int32_t *n, int32_t *width);
 /* The tokens of a text with a marker for each of n_media pictures and sounds: as infer_tokenize with these flags gives
  * them (no BOS), and tokens below -1 for embeddings, whose values depend on the picture alone. *count is the full
  * number; at most cap are written. Errors: ARGUMENT (markers and n_media differ; another model's media), MEMORY. */

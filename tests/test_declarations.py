@@ -99,7 +99,9 @@ def compilers_view(said):
         for v in e["values"]:
             show(v["name"], v["name"])
     for m in said["macros"]:
-        if "parameters" not in m:
+        if isinstance(m["value"], str) and "parameters" not in m:
+            lines.append('    printf("%%s %%s\\n", "%s", %s);' % (m["name"], m["name"]))
+        elif "parameters" not in m:
             show(m["name"], m["name"])
     source, exe = os.path.join(OUT, "layout.c"), os.path.join(OUT, "layout")
     with open(source, "w", encoding="utf-8") as f:
@@ -117,7 +119,7 @@ def bindings_view(said, b):
     for e in said["enums"]:
         lines += ["%s %d" % (e["name"], ctypes.sizeof(b.types[e["name"]]))] if e["name"] else []
         lines += ["%s %d" % (v["name"], v["value"]) for v in e["values"]]
-    return lines + ["%s %d" % (m["name"], m["value"]) for m in said["macros"] if "parameters" not in m]
+    return lines + ["%s %s" % (m["name"], m["value"]) for m in said["macros"] if "parameters" not in m]
 
 
 # ---- the reader ------------------------------------------------------------------------------------------------------------

@@ -434,7 +434,7 @@ static infer_model *places_fake(const infer_model_params *given, infer_result wa
         m->apis = fake_drivers;
         r = infer__gguf_open_path(&m->gguf, &m->mem, &m->report, check_data("models/stories260K.F32.gguf"), !p.no_mmap,
                                   e);
-        r = infer__model_finish(&m, r, e);
+        r = infer__model_finish(&m, NULL, r, e);
     }
     CHECK(r == want && (r == INFER_OK) == (m != NULL));
     if (r != want) check_note(__FILE__, __LINE__, e->message);

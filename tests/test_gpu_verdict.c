@@ -50,7 +50,7 @@ static infer_model *verdict_open(int how, const char *kernel, int32_t backend, i
     if (!r) {
         m->apis = apis;
         r = infer__gguf_open_path(&m->gguf, &m->mem, &m->report, check_data(verdict_model), 1, e);
-        r = infer__model_finish(&m, r, e);
+        r = infer__model_finish(&m, NULL, r, e);
     }
     CHECK((r == INFER_OK) == (m != NULL));
     if (m) m->apis = NULL; /* the list above is gone soon */

@@ -495,8 +495,78 @@ static void test_media_whole(void) {
         if (!getenv("MEDIA_CASE") || strstr(MEDIA_CASES[i], getenv("MEDIA_CASE"))) media_whole(MEDIA_CASES[i]);
 }
 
+
+/* A projector's file as a model of its own: embeddings of tiles as with the text model, the tensors before, progress after every layer, cancelling. */
+typedef struct seen_progress { int32_t calls, stop, tensors; float last; size_t floats; } seen_progress;
+static int seen_step(void *user, float done) {
+    seen_progress *x = (seen_progress *)user;
+    CHECK(done > x->last && done <= 1);
+    x->last = done;
+    return ++x->calls == x->stop;
+}
+static void seen_tensor(void *user, int32_t embedding, int32_t frame, const float *values, int32_t width, int32_t height) {
+    seen_progress *x = (seen_progress *)user;
+    CHECK(embedding == x->tensors++ && frame == 0 && values && width == 32 && height == 32);
+    x->floats += (size_t)width * (size_t)height;
+}
+static void test_media_alone(void) {
+    infer_model_params p;
+    infer_model *alone = NULL, *text;
+    infer_model_info info;
+    infer_image image;
+    infer_error e;
+    infer_session *s = NULL;
+    infer_media *a = NULL, *b = NULL;
+    infer_encode_params ep;
+    seen_progress x;
+    const float *rows;
+    char projector[120];
+    int32_t i, k, n, width, m, other, embeddings;
+    if (!check_reference("")) SKIP("needs INFER_TEST_DATA");
+    snprintf(projector, sizeof projector, "%s", check_reference("vision/models/idefics3.gguf"));
+    memset(&p, 0, sizeof p);
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    CHECK(infer_model_open(&alone, projector, &p, &e) == INFER_OK);
+    text = seen_open_both("llama", projector, &e);
+    CHECK(text && alone && infer_image_open(&image, check_reference("vision/images/noise-37x91.ppm"), NULL, &e) == INFER_OK);
+    if (!text || !alone) return;
+    CHECK(infer_model_get_info(alone, &info) == INFER_OK && info.images == 1 && info.sounds == 0 && !info.computes);
+    CHECK_HAS(infer_model_why_not(alone), "it encodes pictures and sound");
+    CHECK(infer_session_create(&s, alone, NULL, &e) == INFER_ERR_UNSUPPORTED && !s);
+    memset(&ep, 0, sizeof ep);
+    memset(&x, 0, sizeof x);
+    ep.progress = seen_step;
+    ep.prepared = seen_tensor;
+    ep.progress_user = ep.prepared_user = &x;
+    CHECK(infer_media_encode(&a, alone, &image, 1, &ep, &e) == INFER_OK && x.tensors > 4 && x.calls >= x.tensors && x.last == 1);
+    CHECK(infer_media_encode(&b, text, &image, 1, NULL, &e) == INFER_OK);
+    CHECK(infer_media_positions(b, &embeddings) > embeddings);
+    for (i = 0, k = 0; (rows = infer_media_embeddings(a, i, &n, &width)) != NULL; i++, k += n) {
+        const float *same = infer_media_embeddings(b, i, &m, &other);
+        CHECK(same && m == n && width == other && width == 64 && memcmp(rows, same, 4 * (size_t)n * 64) == 0);
+    }
+    CHECK(i == x.tensors && k == embeddings && !infer_media_embeddings(b, i, NULL, NULL) && !infer_media_embeddings(NULL, 0, NULL, NULL));
+    CHECK(infer_media_free(a) == INFER_OK);
+    a = NULL;
+    for (k = 1, n = x.calls; k <= n; k += 3) { /* the first 8 that were freed are kept: others */
+        image.rgb[0] ^= 1 << k % 8;
+        memset(&x, 0, sizeof x);
+        x.stop = k;
+        ep.prepared = NULL;
+        CHECK(infer_media_encode(&a, alone, &image, 1, &ep, &e) == INFER_CANCELLED && !a && x.calls == k);
+    }
+    x.stop = 0;
+    x.last = 0;
+    CHECK(infer_media_encode(&a, alone, &image, 1, &ep, &e) == INFER_OK && infer_media_free(a) == INFER_OK);
+    CHECK(infer_media_encode_sound(&a, alone, NULL, NULL, &e) == INFER_ERR_ARGUMENT);
+    infer_image_free(&image);
+    CHECK(infer_media_free(b) == INFER_OK && infer_model_close(text) == INFER_OK && infer_model_close(alone) == INFER_OK && check_live == 0);
+}
+
 static void suite_media_session(void) {
     RUN(test_media_whole);
+    RUN(test_media_alone);
     RUN(test_media_logits);
     RUN(test_media_kinds);
     RUN(test_media_refused);

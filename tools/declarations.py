@@ -241,6 +241,8 @@ class Declarations:
                 entry["parameters"] = parameters
             elif re.fullmatch(r"0[xX][0-9a-fA-F]+|-?\d+", value):
                 entry["value"] = self.constants[name] = int(value, 0)
+            elif value.startswith('"'):
+                entry["value"] = value.strip('"')
             self.out["macros"].append(entry)
         for body, lead, trail in items(tokens, ";"):
             self.declaration(body, lead, trail)

@@ -130,20 +130,25 @@ static infer_result infer__model_step(infer_model *m, infer__model_opening *x, i
     return r;
 }
 
-/* The file of params.projector. */
-static infer_result infer__model_projector(infer_model *m, infer_error *err) {
+/* The file of params.projector; or the model's own, where it is a projector's: then what it lacks is why_not's. */
+static infer_result infer__model_projector(infer_model *m, const infer__gguf_origin *own, infer_error *err) {
     infer__gguf_origin origin;
     const char *path = m->params.projector;
+    const int alone = own && !m->params.vocab_only && (infer__stack_in(&m->gguf, INFER__STACK_VISION) ||
+                                                       infer__stack_in(&m->gguf, INFER__STACK_AUDIO));
     infer_error why;
     infer_result r;
     m->params.projector = NULL; /* the caller's text need not live on */
-    if (!path || m->sizes_only) return INFER_OK;
-    if (!INFER__HAS_MEDIA) return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA");
+    if ((!path && !alone) || m->sizes_only) return INFER_OK;
+    if (!INFER__HAS_MEDIA) return alone ? INFER_OK : infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA");
     memset(&origin, 0, sizeof origin);
     origin.path = path;
     origin.want_map = infer__model_map(m);
-    r = infer__senses_open(m, &origin, &why);
-    return r ? infer__error(err, r, "projector: %s", why.message) : INFER_OK;
+    r = infer__senses_open(m, path ? &origin : own, !path, &why);
+    if (path) return r ? infer__error(err, r, "projector: %s", why.message) : INFER_OK;
+    infer__format(m->why_not, sizeof m->why_not, "%s",
+                  r ? why.message : "the file is a projector: it encodes pictures and sound, and has no text");
+    return INFER_OK;
 }
 
 static void infer__model_drop(infer_model *m, infer__model_opening *x) {
@@ -153,11 +158,12 @@ static void infer__model_drop(infer_model *m, infer__model_opening *x) {
 }
 
 /* All of it, when r is INFER_OK; else, and on any failure, everything is freed. */
-static infer_result infer__model_finish(infer_model **out, infer_result r, infer_error *err) {
+static infer_result infer__model_finish(infer_model **out, const infer__gguf_origin *own, infer_result r,
+                                        infer_error *err) {
     infer__model_opening x;
     memset(&x, 0, sizeof x);
     if (r == INFER_OK) r = infer__model_step(*out, &x, NULL, err);
-    if (r == INFER_OK) r = infer__model_projector(*out, err);
+    if (r == INFER_OK) r = infer__model_projector(*out, own, err);
     if (r == INFER_OK) return INFER_OK;
     infer__model_drop(*out, &x);
     *out = NULL;
@@ -166,6 +172,7 @@ static infer_result infer__model_finish(infer_model **out, infer_result r, infer
 
 INFER_API infer_result infer_model_open_v(infer_model **out, const char *path, const infer_model_params *params,
                                           infer_error *err, uint32_t version) {
+    infer__gguf_origin own;
     infer_model *m;
     infer_result r;
     if (out) *out = NULL;
@@ -173,7 +180,10 @@ INFER_API infer_result infer_model_open_v(infer_model **out, const char *path, c
     if (r != INFER_OK) return r;
     r = path ? infer__gguf_open_path(&m->gguf, &m->mem, &m->report, path, infer__model_map(m), err)
              : infer__error(err, INFER_ERR_ARGUMENT, "path is NULL");
-    r = infer__model_finish(&m, r, err);
+    memset(&own, 0, sizeof own);
+    own.path = path;
+    own.want_map = r ? 0 : infer__model_map(m);
+    r = infer__model_finish(&m, &own, r, err);
     *out = m; /* not before: a callback could use or close what is not whole */
     return r;
 }
@@ -187,7 +197,7 @@ INFER_API infer_result infer_model_open_memory_v(infer_model **out, const void *
     if (r != INFER_OK) return r;
     r = data ? infer__gguf_open_memory(&m->gguf, &m->mem, &m->report, data, size, err)
              : infer__error(err, INFER_ERR_ARGUMENT, "data is NULL");
-    r = infer__model_finish(&m, r, err);
+    r = infer__model_finish(&m, NULL, r, err);
     *out = m; /* not before: a callback could use or close what is not whole */
     return r;
 }
@@ -202,7 +212,7 @@ INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *
     if (!io) r = infer__error(err, INFER_ERR_ARGUMENT, "io is NULL");
     else if (n_io < 1) r = infer__error(err, INFER_ERR_ARGUMENT, "n_io is %d", (int)n_io);
     else r = infer__gguf_open_io(&m->gguf, &m->mem, &m->report, io, n_io, err);
-    r = infer__model_finish(&m, r, err);
+    r = infer__model_finish(&m, NULL, r, err);
     *out = m; /* not before: a callback could use or close what is not whole */
     return r;
 }
@@ -323,7 +333,7 @@ INFER_API infer_result infer_model_memory_path(const char *path, const infer_mod
     if (p.no_mmap > 0) m->params.no_mmap = 0; /* nothing is read that would have to be */
     r = path ? infer__gguf_open_path(&m->gguf, &m->mem, &m->report, path, infer__model_map(m), err)
              : infer__error(err, INFER_ERR_ARGUMENT, "path is NULL");
-    if ((r = infer__model_finish(&m, r, err)) != INFER_OK) return r;
+    if ((r = infer__model_finish(&m, NULL, r, err)) != INFER_OK) return r;
     r = infer_model_memory(m, params, out, err);
     infer_model_close(m);
     return r;

@@ -625,6 +625,9 @@ static void infer__layers(infer_context *c) {
         out = infer__view(&c->at->out, 0, n, m->hp.n_embd);
         infer__layer_run(c, &m->layers[l], &x, &xn, &out);
         if (INFER__HAS_MEDIA) infer__deepstack(c, l, &x);
+        if (c->picture && c->picture->progress &&
+            c->picture->progress(c->picture->progress_user, (float)(l + 1) / (float)end))
+            infer__fail(&c->ctx, INFER_CANCELLED, "cancelled by the progress callback");
         infer__check_finite(c, l, &x);
     }
     if (l > first && l != resume && infer__pauses(c)) {

@@ -175,6 +175,42 @@ def test_pictures_chat():
         check(want in err, '%s: %r' % (want, err))
 
 
+def embeddings_as_recorded(case, file_of, *options):
+    """`infer media` gives the recorded tensors and embeddings, file by file."""
+    with open(of('cases', case + '.json'), encoding='utf-8') as f:
+        about = json.load(f)
+    media = [w for name in about['media'] for w in ('--media', file_of(name))]
+    n = sum(chunk['type'] != 'text' for chunk in about['chunks'])
+    out, pre = cli.temp('out.embd'), cli.temp('out.pre')
+    err = infer('media', of('models', about['model'] + '.gguf'), *media, '--out', out, '--pre', pre, *options).err
+    check(err.count(' embeddings of ') == n, '%s: %r' % (case, err))
+    for k in range(n):
+        tail = '.%d' % k if n > 1 else ''
+        for path, ext, limit in ((pre, 'pre', 1e-9), (out, 'embd', 2e-6)):
+            ids, width, want = rows_of(of('cases', '%s.%d.%s' % (case, k, ext)))
+            got_ids, got_width, got = rows_of(path + tail)
+            error = sum((a - b) ** 2 for a, b in zip(got, want)) / sum(b * b for b in want)
+            check(got_ids == ids and got_width == width and error < limit, '%s %s %d: NMSE %g' % (case, ext, k, error))
+
+
+def test_pictures_media():
+    """What projectors make of files, without a text model; what is refused."""
+    for case in ('gemma3_text-200x120', 'gemma3_gradient-64x48+checker-20x20', 'idefics3_noise-37x91', 'qwen25vl_text-280x200', 'qwen3vl_noise-37x91'):
+        embeddings_as_recorded(case, lambda name: of('images', name + '.ppm'))
+    embeddings_as_recorded('qwen2vl-limits_text-200x120', lambda name: of('images', name + '.ppm'), '--min', '16', '--max', '20')
+    embeddings_as_recorded('qwen3a_tones-1700', lambda name: wav(name + '.wav', cli.read(of('audio', name + '.s16'))))
+    picture = of('images', 'text-200x120.ppm')
+    other, a, b = cli.temp('omni.gguf'), cli.temp('a.embd'), cli.temp('b.embd') # Qwen2.5-Omni's encoder has another name, no more
+    infer('edit', of('models', 'qwen25vl.gguf'), other, '--set', 'clip.projector_type=qwen2.5o')
+    infer('media', other, '--image', of('images', 'text-280x200.ppm'), '--out', a)
+    infer('media', of('models', 'qwen25vl.gguf'), '--image', of('images', 'text-280x200.ppm'), '--out', b)
+    check(cli.read(a) == cli.read(b), 'Qwen2.5-Omni')
+    check('is needed' in infer('media', of('models', 'gemma3.gguf'), status=2).err, 'nothing to encode')
+    check('no projector' in infer('media', of('text', 'gemma3.gguf'), '--image', picture, status=1).err, 'a text model')
+    check('no encoder of pictures' in infer('media', of('models', 'ultravox.gguf'), '--image', picture, status=1).err, 'an encoder of sound')
+    check('no vocabulary' in infer('run', of('models', 'gemma3.gguf'), '-p', 'x', status=1).err, 'a projector as a model')
+
+
 def test_pictures_info():
     """What a projector is."""
     out = infer('info', of('models', 'gemma3.gguf')).out.decode()

@@ -38,6 +38,7 @@ int cmd_chat(int argc, char **argv);
 int cmd_tokens(int argc, char **argv);
 int cmd_detok(int argc, char **argv);
 int cmd_logits(int argc, char **argv);
+int cmd_media(int argc, char **argv);
 int cmd_embed(int argc, char **argv);
 int cmd_rerank(int argc, char **argv);
 int cmd_classify(int argc, char **argv);
@@ -355,6 +356,9 @@ int cli_projector_find(const char *command, const char *model, char *out, size_t
 int cli_media_is_sound(const char *path);
 /* The picture or sound of a file, for infer_media_free. NULL after saying why, or when Ctrl-C came. */
 infer_media *cli_media_open(const char *command, infer_model *model, const cli_common *common, const char *path);
+/* The same with what params has besides limits, threads and progress. */
+infer_media *cli_media_encode(const char *command, infer_model *model, const cli_common *common, const char *path,
+                              infer_encode_params params);
 /* All that the command line names, to be given to cli_media_free in any case. 0 after saying why, or when Ctrl-C came. */
 int cli_media_open_all(const char *command, infer_model *model, const cli_common *common, cli_media *out);
 void cli_media_free(cli_media *media);

@@ -11,6 +11,7 @@ static const cli_command COMMANDS[] = {
     {"tokens", "MODEL --texts FILE", "tokenize texts", cmd_tokens},
     {"detok", "MODEL --ids FILE", "turn token ids back into text", cmd_detok},
     {"logits", "MODEL --ids FILE --out OUT", "logits at every position", cmd_logits},
+    {"media", "PROJECTOR --image FILE", "what a projector makes of pictures and sounds", cmd_media},
     {"embed", "MODEL --texts FILE", "embed texts: one vector per text", cmd_embed},
     {"rerank", "MODEL --query TEXT --texts FILE", "rank texts by a query", cmd_rerank},
     {"classify", "MODEL --texts FILE", "label texts, with probabilities", cmd_classify},

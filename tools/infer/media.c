@@ -63,6 +63,12 @@ static int show(void *user, float done) { return cli_progress_show(user, done) |
 
 infer_media *cli_media_open(const char *command, infer_model *model, const cli_common *common, const char *path) {
     infer_encode_params params;
+    memset(&params, 0, sizeof params);
+    return cli_media_encode(command, model, common, path, params);
+}
+
+infer_media *cli_media_encode(const char *command, infer_model *model, const cli_common *common, const char *path,
+                              infer_encode_params params) {
     infer_image image;
     infer_sound sound;
     infer_media *out = NULL;
@@ -70,7 +76,6 @@ infer_media *cli_media_open(const char *command, infer_model *model, const cli_c
     infer_result r;
     cli_progress bar;
     const int hears = cli_media_is_sound(path);
-    memset(&params, 0, sizeof params);
     memset(&image, 0, sizeof image);
     memset(&sound, 0, sizeof sound);
     params.min_tokens = (int32_t)common->image_min;

@@ -52,6 +52,17 @@ INFER_API int32_t infer_media_positions(const infer_media *media, int32_t *embed
     return n;
 }
 
+INFER_API const float *infer_media_embeddings(const infer_media *media, int32_t number, int32_t *n, int32_t *width) {
+    int32_t i;
+    for (i = 0; media && i < media->n_parts; i++) {
+        if (!media->parts[i].rows || number-- > 0) continue;
+        if (n) *n = media->parts[i].n;
+        if (width) *width = media->model->hp.n_embd * (1 + media->model->hp.n_deepstack);
+        return media->parts[i].rows;
+    }
+    return NULL;
+}
+
 INFER_API infer_result infer_media_tokens(const infer_model *model, const char *text, size_t n, int32_t flags,
                                           infer_media *const *media, int32_t n_media, infer_token *out, size_t cap,
                                           size_t *count, infer_error *err) {

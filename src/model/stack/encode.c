@@ -75,6 +75,9 @@ static infer_result infer__picture_eval(infer_context *c, infer__picture *p, con
     infer_result r;
     memset(&sp, 0, sizeof sp);
     if (session) sp = *session;
+    p->progress = sp.progress;
+    p->progress_user = sp.progress_user;
+    sp.progress = NULL; /* after every layer instead */
     sp.context = p->rows;
     r = infer__session_make(&s, c, &sp, err);
     if (r) return r;

@@ -364,6 +364,11 @@ static void infer__stack_parts(infer_model *m, infer__layer *l) {
              .rope = INFER__ROPE_##rope_of, .flags = flags_of, .name = title INFER__ALSO more},    \
     .kind = INFER__STACK_VISION, .input = INFER__##steps, .head = INFER__##last, __VA_ARGS__       \
   }
+#define INFER__SEES_QWEN25VL(title)                                                                                   \
+  INFER__SEES(title, RMS, HALVES, INFER__EPS, (), IN_FRAMES, HEAD_QWEN25VL, .merge = 2, INFER__SPATIAL, INFER__YX,    \
+              .flags = INFER__STACK_WINDOWS,                                                                          \
+              .biases = INFER__BIAS_ATTENTION | INFER__BIAS_KEYS | INFER__BIAS_FFN | INFER__NEEDS_GATE |              \
+                        INFER__NEEDS_GATE_BIAS)
 #define INFER__ALSO(...) __VA_ARGS__
 #define INFER__LEARNED .places = INFER__PLACES_LEARNED
 #define INFER__ALL .biases = INFER__BIASES
@@ -404,8 +409,8 @@ static const infer__stack_row INFER__STACKS[] = {
     INFER__SEES("phi4", LN, NONE, 0, (), IN_VIT, HEAD_PHI4, .merge = 1, .places = INFER__PLACES_RESIZED, INFER__ALL),
     INFER__SEES("pixtral", RMS, PAIRS, INFER__EPS, (), IN_PIXTRAL, HEAD_PIXTRAL, .merge = 1, INFER__SPATIAL, .turn = INFER__TURN_YX | INFER__TURN_BETWEEN,
                 INFER__GATE), /* arXiv 2410.07073 */
-    INFER__SEES("qwen2.5vl_merger", RMS, HALVES, INFER__EPS, (), IN_FRAMES, HEAD_QWEN25VL, .merge = 2, INFER__SPATIAL, INFER__YX, .flags = INFER__STACK_WINDOWS,
-                .biases = INFER__BIAS_ATTENTION | INFER__BIAS_KEYS | INFER__BIAS_FFN | INFER__NEEDS_GATE | INFER__NEEDS_GATE_BIAS),
+    INFER__SEES_QWEN25VL("qwen2.5o"), /* Qwen2.5-Omni's is that of Qwen2.5-VL */
+    INFER__SEES_QWEN25VL("qwen2.5vl_merger"),
     INFER__SEES("qwen2vl_merger", LN, HALVES, 0, (), IN_FRAMES, HEAD_QWEN2VL, .merge = 2, INFER__SPATIAL, INFER__YX, INFER__ALL), /* arXiv 2409.12191 */
     INFER__SEES("qwen3vl_merger", LN, HALVES, 0, (), IN_QWEN3VL, HEAD_QWEN3VL, .merge = 2, INFER__SPATIAL, .places = INFER__PLACES_CORNERS, INFER__YX,
                 INFER__ALL, .beside = INFER__BESIDE_QWEN3VL),

@@ -46,12 +46,12 @@ static infer_result infer__senses_stack(const infer_model *m, const infer__gguf_
     return r;
 }
 
-static infer_result infer__senses_open(infer_model *m, const infer__gguf_origin *origin, infer_error *err) {
+static infer_result infer__senses_open(infer_model *m, const infer__gguf_origin *origin, int alone, infer_error *err) {
     struct infer__senses *x;
-    const int32_t width = m->hp.n_embd * (1 + m->hp.n_deepstack);
+    int32_t width = m->hp.n_embd * (1 + m->hp.n_deepstack);
     int32_t i, found = 0;
     infer_result r = INFER_OK, unsupported = INFER_OK;
-    if (m->why_code != INFER_OK) return infer__error(err, m->why_code, "%s", m->why_not);
+    if (m->why_code != INFER_OK && !alone) return infer__error(err, m->why_code, "%s", m->why_not);
     if (m->senses) return infer__error(err, INFER_ERR_STATE, "the model has a projector already");
     if (m->params.media_kept < -1 || m->params.media_kept > INFER__KEPT_MEDIA)
         return infer__error(err, INFER_ERR_ARGUMENT, "media_kept is %d, outside -1..%d", (int)m->params.media_kept,
@@ -67,11 +67,12 @@ static infer_result infer__senses_open(infer_model *m, const infer__gguf_origin 
     m->senses = x;
     for (i = 0; i < INFER__SENSES && !r; i++) {
         r = infer__senses_stack(m, origin, INFER__STACK_VISION + i, &x->stacks[i], &x->why[i]);
+        if (x->stacks[i] && alone && !found) m->hp.n_embd = width = infer__stack_width(x->stacks[i]);
         if (x->stacks[i]) found++;
         if (x->stacks[i] && infer__stack_width(x->stacks[i]) != width)
-            r = infer__error(&x->why[i], INFER_ERR_ARGUMENT,
-                             "the projector makes embeddings of %d values, the text model needs %d",
-                             (int)infer__stack_width(x->stacks[i]), (int)width);
+            r = infer__error(&x->why[i], INFER_ERR_ARGUMENT, "the projector makes embeddings of %d values, %s %d",
+                             (int)infer__stack_width(x->stacks[i]), alone ? "of pictures" : "the text model needs",
+                             (int)width);
         if (r && err) *err = x->why[i];
         if (r == INFER_ERR_UNSUPPORTED) { /* one of two is better than none */
             unsupported = r;
@@ -170,7 +171,14 @@ typedef struct infer__encoding {
     const infer__media_settings *settings;
     infer__media_list list;
     infer__media_part *parts; /* list.n_pieces */
+    int32_t media, given;     /* pieces that are encoded; begun so far */
 } infer__encoding;
+
+/* Progress of one entry among all. */
+static int infer__encode_progress(void *user, float done) {
+    const infer__encoding *e = (const infer__encoding *)user;
+    return e->p->progress(e->p->progress_user, ((float)(e->given - 1) + done) / (float)e->media);
+}
 
 /* The context of a stack, for an entry of this size. */
 static infer_result infer__encoding_context(const infer__encoding *e, int32_t stack, const infer__media_entry *entry,
@@ -196,6 +204,7 @@ static infer_result infer__encode_piece(infer__encoding *e, const infer__media_p
     const infer_model *m = e->model;
     const uint64_t width = (uint64_t)m->hp.n_embd * (uint64_t)(1 + m->hp.n_deepstack) * sizeof(float);
     infer_session_params sp;
+    int32_t frame;
     infer_result r = infer__encoding_context(e, stack, entry, err);
     if (r) return r;
     if (infer__stack_tokens(m->senses->stacks[stack], entry->width, entry->height, err) != piece->n_tokens)
@@ -212,8 +221,12 @@ static infer_result infer__encode_piece(infer__encoding *e, const infer__media_p
     if (!part->rows)
         return infer__error(err, INFER_ERR_MEMORY, "no memory for %d embeddings of a picture or sound", (int)part->n);
     memset(&sp, 0, sizeof sp);
-    sp.progress = e->p->progress;
-    sp.progress_user = e->p->progress_user;
+    if (e->p->progress) sp.progress = infer__encode_progress;
+    sp.progress_user = e;
+    for (frame = 0; e->p->prepared && frame < piece->n_entries; frame++)
+        e->p->prepared(e->p->prepared_user, e->given, frame, entry[frame].values, entry[frame].width,
+                       entry[frame].height);
+    e->given++;
     return infer__stack_encode(m->senses->contexts[stack], entry->values, entry->width, entry->height,
                                piece->n_entries > 1 ? entry[1].values : NULL, &sp, part->rows, err);
 }
@@ -226,6 +239,7 @@ static infer_result infer__encode_list(infer__encoding *e, infer_media **out, in
     if (r) return r;
     r = e->sound ? infer__media_fill_sound(&e->list, e->settings, e->sound->samples, err)
                  : infer__media_fill(&e->list, e->settings, e->images, err);
+    for (i = 0; i < e->list.n_pieces; i++) e->media += e->list.pieces[i].kind != INFER__MEDIA_TEXT;
     e->parts = (infer__media_part *)infer__calloc(mem, (uint64_t)e->list.n_pieces, sizeof *e->parts);
     if (!r && !e->parts) r = infer__error(err, INFER_ERR_MEMORY, "no memory for a picture or sound");
     for (i = 0; i < e->list.n_pieces && !r; i++) {
@@ -321,8 +335,8 @@ static int infer__senses_keep(infer_media *x) {
     (void)x;
     return 0;
 }
-static infer_result infer__senses_open(infer_model *m, const infer__gguf_origin *origin, infer_error *err) {
-    (void)m, (void)origin;
+static infer_result infer__senses_open(infer_model *m, const infer__gguf_origin *origin, int alone, infer_error *err) {
+    (void)m, (void)origin, (void)alone;
     return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA");
 }
 static infer_result infer__media_encode(infer_media **out, infer_model *m, const infer_image *images, int32_t n,

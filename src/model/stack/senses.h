@@ -20,8 +20,9 @@ struct infer__senses {
     uint64_t uses;
     int32_t most;       /* that are kept idle */
 };
-/* senses.c. Open the file's stacks for this model: FORMAT, UNSUPPORTED, or those that opening a model gives. */
-static infer_result infer__senses_open(infer_model *m, const infer__gguf_origin *origin, infer_error *err);
+/* senses.c. Open the file's stacks for this model; alone: the model is the projector's file itself: FORMAT,
+ * UNSUPPORTED, or those that opening a model gives. */
+static infer_result infer__senses_open(infer_model *m, const infer__gguf_origin *origin, int alone, infer_error *err);
 static void infer__senses_close(infer_model *m);
 /* As infer_media_encode; sound: at INFER__SOUND_RATE samples a second. */
 enum { INFER__SOUND_RATE = 16000 };

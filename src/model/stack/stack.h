@@ -136,6 +136,8 @@ typedef struct infer__picture {
     infer__buf pixels[2], places, lists, grid; /* grid: places of rows for a resampler; scratch of chunks */
     int32_t *axis[2]; /* rows: y and x of each */
     float *out;
+    infer_progress_fn progress; /* after every layer; NULL = none */
+    void *progress_user;
 } infer__picture;
 
 /* api/model_api.c: an empty model. */
