@@ -210,13 +210,13 @@ static infer_result infer__picture_fill(infer_model *m, infer__picture *p, const
     while (step->kind && step->kind != INFER__STEP_FRAME) step++;
     frames = step->kind != 0; /* a picture is a frame twice */
     p->axis[0] = (int32_t *)infer__calloc(&m->mem, 2 * (uint64_t)p->rows, sizeof(int32_t));
-    p->axis[1] = p->axis[0] + p->rows;
     if (ok && frames && second) ok = infer__picture_buf(m, &p->pixels[1], p->patches, pixels);
     if (ok && s->table) ok = infer__picture_buf(m, &p->places, p->rows, m->hp.n_embd);
     if (ok && s->list) ok = infer__picture_buf(m, &p->lists, p->rows, s->list);
     if (ok && s->queries) ok = infer__picture_buf(m, &p->grid, p->patches, m->hp.n_out);
     if (!ok || !p->axis[0])
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a picture of %d patches", (int)p->patches);
+    p->axis[1] = p->axis[0] + p->rows;
     infer__picture_order(s, p);
     infer__picture_cut(s, p, values, (float *)p->pixels[0].host);
     if (p->pixels[1].host) infer__picture_cut(s, p, second, (float *)p->pixels[1].host);
