@@ -84,9 +84,9 @@ typedef struct infer_encode_params {
 /* Encode a picture, or n frames of a video that become one (where the projector merges frames; alike in size), or a
  * sound (of any rate). Pixels are needed only during the call. *out: free it with infer_media_free. The same picture
  * encoded before, and kept (infer_model_params.media_kept), is not encoded again. One call encodes at a time, others
- * wait; any thread may call.
+ * wait; any thread may call, but for a callback of this call, which is refused.
  * Errors: UNSUPPORTED (no projector, or none of this kind), ARGUMENT (a picture without pixels), LIMIT (too large),
- * MEMORY, CANCELLED. */
+ * STATE (refused), MEMORY, CANCELLED. */
 INFER_API infer_result infer_media_encode(infer_media **out, infer_model *model, const infer_image *images, int32_t n,
                                           const infer_encode_params *params, infer_error *err);
 INFER_API infer_result infer_media_encode_sound(infer_media **out, infer_model *model, const infer_sound *sound,
@@ -107,7 +107,8 @@ INFER_API infer_result infer_media_tokens(const infer_model *model, const char *
 /* What tokens below -1 stand for in later evals of the session (infer_media_tokens gives such tokens): n pictures and
  * sounds of its model. media is the caller's and in use until the next call of this; NULL, 0 = nothing any more. What
  * the session has evaluated, it keeps: such positions can be computed again, and compared, forked and saved as others.
- * A rewind cannot end inside a picture. Errors: ARGUMENT, STATE (the session is in use). */
+ * A rewind cannot end inside a picture; after an eval that does, the picture's other rows come first. Errors: ARGUMENT,
+ * STATE (the session is in use). */
 INFER_API infer_result infer_session_media(infer_session *session, infer_media *const *media, int32_t n);
 /* Drop the caller's reference: what uses it keeps it. NULL is accepted. INFER_ERR_STATE: it was freed before. */
 INFER_API infer_result infer_media_free(infer_media *media);

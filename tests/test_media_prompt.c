@@ -414,7 +414,39 @@ static void test_media_prompt_kept(void) {
     }
 }
 
-/* Cancelled, and then not; without a projector, or with one of another width. */
+typedef struct shown_nested { infer_model *m; const infer_image *image; int32_t refused; } shown_nested;
+static int shown_again(void *user, float done) {
+    shown_nested *x = (shown_nested *)user;
+    infer_media *a = NULL;
+    (void)done;
+    x->refused += infer_media_encode(&a, x->m, x->image, 1, NULL, NULL) == INFER_ERR_STATE && !a;
+    return 0;
+}
+
+/* In slices: the projector's path is copied. */
+static void test_media_prompt_slices(void) {
+    infer_loading *x = NULL;
+    infer_model *m = NULL;
+    infer_model_params p;
+    infer_model_info info;
+    infer_error e;
+    infer_result r;
+    char path[1024];
+    if (!check_reference("")) SKIP("needs INFER_TEST_DATA");
+    memset(&p, 0, sizeof p);
+    snprintf(path, sizeof path, "%s", check_reference("vision/models/qwen2vl.gguf"));
+    p.projector = path;
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    CHECK(infer_model_open_begin(&x, check_reference("vision/text/qwen2vl.gguf"), &p, &e) == INFER_OK);
+    memset(path, 'x', sizeof path - 1);
+    while ((r = infer_loading_step(x, 1, &e)) == INFER_MORE) {}
+    CHECK(r == INFER_OK && infer_loading_end(x, &m) == INFER_OK && m);
+    CHECK(infer_model_get_info(m, &info) == INFER_OK && info.images == 1);
+    CHECK(infer_model_close(m) == INFER_OK && check_live == 0);
+}
+
+/* Cancelled, and then not; by its own callback; without a projector, or with one of another width. */
 static void test_media_prompt_refused(void) {
     uint8_t rgb[48] = { 9 };
     infer_image image;
@@ -423,6 +455,7 @@ static void test_media_prompt_refused(void) {
     infer_media *a = NULL;
     infer_error e;
     shown w;
+    shown_nested nested = { NULL, NULL, 0 };
     int calls = -1001;
     if (!check_reference("")) SKIP("needs INFER_TEST_DATA");
     if (!shown_begin(&w, 0)) return;
@@ -435,6 +468,12 @@ static void test_media_prompt_refused(void) {
     how.progress_user = &calls;
     CHECK(infer_media_encode(&a, w.m, &image, 1, &how, &e) == INFER_CANCELLED && !a);
     CHECK(infer_media_encode(&a, w.m, &image, 1, &how, &e) == INFER_OK && a && infer_media_free(a) == INFER_OK);
+    nested.m = w.m;
+    nested.image = &image;
+    rgb[0]++; /* another one */
+    how.progress = shown_again;
+    how.progress_user = &nested;
+    CHECK(infer_media_encode(&a, w.m, &image, 1, &how, &e) == INFER_OK && nested.refused > 0 && infer_media_free(a) == INFER_OK);
     how.reserved[1] = 1;
     CHECK(infer_media_encode(&a, w.m, &image, 1, &how, &e) == INFER_ERR_ARGUMENT && !a);
     image.width = 0;
@@ -458,5 +497,6 @@ static void suite_media_prompt(void) {
     RUN(test_media_prompt_drop);
     RUN(test_media_prompt_queue);
     RUN(test_media_prompt_kept);
+    RUN(test_media_prompt_slices);
     RUN(test_media_prompt_refused);
 }

@@ -231,6 +231,13 @@ static int32_t seen_first(const seen_case *x, int32_t *end) {
     return k;
 }
 
+/* The sum of a state that was changed. */
+static void seen_sum(state_bytes *b) {
+    const uint64_t sum = infer__fnv(INFER__FNV, b->p, b->n - 8);
+    memcpy(b->p + b->n - 8, &sum, 8);
+    b->at = 0;
+}
+
 static void test_media_kinds(void) {
     static const infer_token more[] = { 65, 66, 67 };
     size_t i;
@@ -307,6 +314,26 @@ static void test_media_kinds(void) {
             CHECK(infer_session_rewind(f, 0) == INFER_OK);
             for (k = 0; k < w.x.n; k++) CHECK(infer_session_eval(f, w.x.tokens + k, 1) == INFER_OK);
             CHECK(seen_same(f, last) && f->n_spans == w.s->n_spans);
+            /* its other rows come first */
+            CHECK(infer_session_rewind(f, 0) == INFER_OK && infer_session_eval(f, w.x.tokens, first + 1) == INFER_OK);
+            CHECK(infer_session_eval(f, more, 1) == INFER_ERR_ARGUMENT && infer_session_position(f) == first + 1);
+            CHECK_HAS(infer_session_error(f)->message, "is inside a picture or sound, which goes on");
+            CHECK(infer_session_eval(f, w.x.tokens + first + 1, w.x.n - first - 1) == INFER_OK && seen_same(f, last));
+        }
+        /* states whose spans are not where the tokens are */
+        for (k = 0; k < 2; k++) {
+            const int32_t zero = 0, n = w.x.n + 1; /* more[0], too */
+            uint32_t length;
+            b.n = b.at = 0;
+            CHECK(infer_session_rewind(w.s, w.x.n) == INFER_OK && infer_session_eval(w.s, more, 1) == INFER_OK);
+            CHECK(infer_session_save(w.s, state_write, &b) == INFER_OK);
+            memcpy(&length, b.p + 4 * (size_t)(INFER__STATE_WORDS + n) + 4, 4);
+            length += (uint32_t)n;
+            if (k == 0) memcpy(b.p + 4 * (size_t)(INFER__STATE_WORDS + first + 1), &zero, 4);
+            else memcpy(b.p + 4 * (size_t)(INFER__STATE_WORDS + n) + 4, &length, 4);
+            seen_sum(&b);
+            CHECK(infer_session_load(f, state_read, &b) == INFER_ERR_FORMAT);
+            CHECK_HAS(infer_session_error(f)->message, "does not fit the tokens");
         }
         CHECK(infer_session_media(f, NULL, 0) == INFER_OK && infer_session_media(f, NULL, 1) == INFER_ERR_ARGUMENT);
         CHECK(infer_session_destroy(f) == INFER_OK);

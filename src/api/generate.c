@@ -630,7 +630,6 @@ static infer_result infer__generate_begin(infer__generation *g, infer_session *s
     if ((r = infer__generate_check(g->model, sampler, p, &s->error)) != INFER_OK) return r;
     if ((r = infer__draft_check(s, p, &s->error)) != INFER_OK) return r;
     if ((r = infer__guide_check(s, p, &s->error)) != INFER_OK) return r;
-    if (p->n_media > 0) infer__session_offer(s, p->media, p->n_media);
     if (p->token && p->logprobs > 0) {
         g->n_top = INFER__MIN(p->logprobs, g->model->hp.n_vocab);
         g->top = (infer_top *)infer__calloc(g->mem, (uint64_t)g->n_top, sizeof *g->top);
@@ -656,6 +655,7 @@ static infer_result infer__generate_begin(infer__generation *g, infer_session *s
     }
     if ((r = infer__draft_begin(&g->draft, s, p, &s->error)) == INFER_OK) /* guidance has no drafts */
         r = infer__guide_begin(&g->guide, s, p, &s->error);
+    if (r == INFER_OK && p->n_media > 0) infer__session_offer(s, p->media, p->n_media); /* until infer__generate_end */
     if (r == INFER_OK) return r;
     infer__draft_end(&g->draft, g->mem);
     if (p->draft) infer__session_leave(p->draft);

@@ -16,7 +16,7 @@ struct infer_loading {
     infer_error error;
     infer__gguf_opening files;
     infer__model_opening opening;
-    char *path, *pre;
+    char *path, *pre, *projector;
     infer_io *io;
 };
 
@@ -25,6 +25,7 @@ static void infer__loading_free(infer_loading *x) {
     if (x->m) infer__model_drop(x->m, &x->opening);
     infer__free(&x->mem, x->path);
     infer__free(&x->mem, x->pre);
+    infer__free(&x->mem, x->projector);
     infer__free(&x->mem, x->io);
     mem = x->mem; /* the struct is freed through it */
     infer__free(&mem, x);
@@ -38,11 +39,14 @@ static void *infer__loading_copy(infer_loading *x, const void *from, uint64_t n,
 
 /* Copies of what the origin and the parameters point to, except for a file in memory. */
 static infer_result infer__loading_keep(infer_loading *x, infer__gguf_origin *o, infer_error *err) {
-    const char *pre = x->m->params.pre;
+    const char *pre = x->m->params.pre, *projector = x->m->params.projector;
     if (o->path) o->path = x->path = (char *)infer__loading_copy(x, o->path, strlen(o->path) + 1, 1);
     if (o->io) o->io = x->io = (infer_io *)infer__loading_copy(x, o->io, (uint64_t)o->n_io, sizeof *o->io);
     if (pre) x->m->params.pre = x->pre = (char *)infer__loading_copy(x, pre, strlen(pre) + 1, 1);
-    if ((!o->path && !o->io && !o->data) || (pre && !x->pre))
+    if (projector)
+        x->m->params.projector = x->projector =
+            (char *)infer__loading_copy(x, projector, strlen(projector) + 1, 1);
+    if ((!o->path && !o->io && !o->data) || (pre && !x->pre) || (projector && !x->projector))
         return infer__error(err, INFER_ERR_MEMORY, "no memory to open a model in slices");
     return INFER_OK;
 }

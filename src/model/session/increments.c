@@ -84,7 +84,7 @@ static void infer__record_slot(infer_session *s, const uint32_t *w, int32_t stat
     }
 }
 
-/* A record's contents besides its pages: words 12, 13 and from 16 on. */
+/* A record's contents besides its pages: words 12, 13 and from 17 on. */
 static int32_t infer__record_header(const infer_session *s, int whole, uint64_t before,
                                     uint32_t w[INFER__RECORD_WORDS]) {
     const int32_t from = whole ? 0 : s->saved_to;

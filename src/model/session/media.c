@@ -204,8 +204,13 @@ static infer_result infer__span_take(infer_session *s, const infer_token *tokens
 
 static infer_result infer__spans_take(const infer_step *st, infer_error *err) {
     infer_session *s = st->session;
+    const infer__media_span *had = infer__span_at(s, s->n);
     int32_t j = 0;
     infer_result r = INFER_OK;
+    if (had && (!st->tokens || st->tokens[0] >= 0))
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "position %d is inside a picture or sound, which goes on to %d: its rows come next",
+                            (int)s->n, (int)(had->at + had->n));
     while (st->tokens && j < st->n && !r) {
         if (st->tokens[j] >= 0) j++;
         else r = infer__span_take(s, st->tokens, st->n, &j, err);
@@ -218,7 +223,7 @@ static infer_result infer__spans_take(const infer_step *st, infer_error *err) {
 static int32_t infer__spans_fit(const infer_session *s, int32_t pos, int32_t count, int32_t first) {
     const infer__media_span *p = infer__span_at(s, pos + count);
     if (!p || !p->whole || p->at == pos + count) return count;
-    return p->at > pos || !first ? INFER__MAX(p->at - pos, 0) : p->n;
+    return p->at > pos || !first ? INFER__MAX(p->at - pos, 0) : p->at + p->n - pos;
 }
 
 /* Row r of the pass is position pos of s, an embedding unless text's. */

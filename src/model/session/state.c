@@ -381,6 +381,7 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
     if (w[16] > w[7])
         return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: word 16, runs of media, is %u",
                             (unsigned)w[16]);
+    if (w[16] && !INFER__HAS_MEDIA) return infer__left_out(&s->error, "pictures and sound", "INFER_NO_MEDIA");
     if (w[8] > w[7]) /* w[7] is at most cap, 2^30 */
         return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: %u of %u tokens are in the cache",
                             (unsigned)w[8], (unsigned)w[7]);
@@ -485,7 +486,8 @@ static infer_result infer__state_tokens_check(infer_session *s, const char *toke
     return INFER_OK;
 }
 
-/* The spans of a loaded state, NULL when it has none: they must be the positions of tokens below -1. */
+/* The spans of a loaded state, NULL when it has none: they must be the positions of tokens below -1, and what is whole
+ * must be there to its end. */
 static infer_result infer__spans_find(infer_session *s, const infer__state_image *image, infer__media_span **out) {
     const uint32_t n = image->w[16], end = image->w[7];
     infer__media_span *spans = NULL;
@@ -504,7 +506,12 @@ static infer_result infer__spans_find(infer_session *s, const infer__state_image
             infer__free(s->context->ctx.mem, spans);
             return infer__error(&s->error, INFER_ERR_FORMAT, "infer_session_load: token %u is %d", (unsigned)k, (int)t);
         }
-        pos = i < n ? (uint32_t)INFER__MIN((uint64_t)words[0] + words[1], end) : end;
+        if (i == n) continue;
+        pos = words[0] + words[1]; /* each below 2^30 */
+        if (spans[i].whole && pos > end) break;
+        for (pos = INFER__MIN(pos, end), t = -2; k < pos && t < -1; k++)
+            memcpy(&t, image->tokens + (size_t)k * sizeof t, sizeof t);
+        if (t >= -1) break;
     }
     if (i > n) {
         *out = spans;

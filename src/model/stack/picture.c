@@ -177,18 +177,23 @@ static infer_result infer__picture_places(infer_model *m, const infer__picture *
     return INFER_OK;
 }
 
-/* Places for the keys of a resampler: sine and cosine of x, then of y, times frequencies. */
+/* Places for the keys of a resampler: sine and cosine of x, then of y, times frequencies. Its rows, of which none are
+ * merged, go from left to right and from the top down: the first one in a column or line has what the others have. */
 static void infer__picture_grid(const infer_model *m, const infer__picture *p) {
     const int32_t n = m->hp.n_out / 4;
     float *to = (float *)p->grid.host;
-    int32_t row, axis, i;
+    int32_t row, axis, first, i;
     for (row = 0; row < p->patches; row++)
-        for (axis = 1; axis >= 0; axis--, to += 2 * n)
-            for (i = 0; i < n; i++) {
+        for (axis = 1; axis >= 0; axis--, to += 2 * n) {
+            first = axis ? p->axis[1][row] : p->axis[0][row] * p->nx;
+            INFER__ASSERT(first <= row && p->axis[axis][first] == p->axis[axis][row]);
+            if (first < row) memcpy(to, to - 4 * (int64_t)n * (row - first), 2 * (size_t)n * sizeof *to);
+            for (i = 0; i < n && first == row; i++) {
                 const double angle = p->axis[axis][row] * pow(10000.0, -(double)i / n);
                 to[i] = (float)sin(angle);
                 to[n + i] = (float)cos(angle);
             }
+        }
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
@@ -210,13 +215,13 @@ static infer_result infer__picture_fill(infer_model *m, infer__picture *p, const
     while (step->kind && step->kind != INFER__STEP_FRAME) step++;
     frames = step->kind != 0; /* a picture is a frame twice */
     p->axis[0] = (int32_t *)infer__calloc(&m->mem, 2 * (uint64_t)p->rows, sizeof(int32_t));
-    p->axis[1] = p->axis[0] + p->rows;
     if (ok && frames && second) ok = infer__picture_buf(m, &p->pixels[1], p->patches, pixels);
     if (ok && s->table) ok = infer__picture_buf(m, &p->places, p->rows, m->hp.n_embd);
     if (ok && s->list) ok = infer__picture_buf(m, &p->lists, p->rows, s->list);
     if (ok && s->queries) ok = infer__picture_buf(m, &p->grid, p->patches, m->hp.n_out);
     if (!ok || !p->axis[0])
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a picture of %d patches", (int)p->patches);
+    p->axis[1] = p->axis[0] + p->rows;
     infer__picture_order(s, p);
     infer__picture_cut(s, p, values, (float *)p->pixels[0].host);
     if (p->pixels[1].host) infer__picture_cut(s, p, second, (float *)p->pixels[1].host);

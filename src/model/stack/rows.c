@@ -212,6 +212,9 @@ static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_e
             }
             if ((r = infer__gguf_read_rows(&m->gguf, t, 0, 1, range + k, err)) != INFER_OK) return r;
         }
+        if (range && !(range[0] <= range[1] && range[2] <= range[3]))
+            return infer__error(err, INFER_ERR_FORMAT, "tensor %s: of its ranges a lowest value is above the highest",
+                                w->name);
         w->range = range;
     }
     return INFER_OK;

@@ -204,15 +204,14 @@ static infer_result infer__encode_piece(infer__encoding *e, const infer__media_p
     const infer_model *m = e->model;
     const uint64_t width = (uint64_t)m->hp.n_embd * (uint64_t)(1 + m->hp.n_deepstack) * sizeof(float);
     infer_session_params sp;
-    int32_t frame;
+    int32_t frame, n;
     infer_result r = infer__encoding_context(e, stack, entry, err);
     if (r) return r;
-    if (infer__stack_tokens(m->senses->stacks[stack], entry->width, entry->height, err) != piece->n_tokens)
+    n = infer__stack_tokens(m->senses->stacks[stack], entry->width, entry->height, err);
+    if (n != piece->n_tokens)
         return infer__error(err, INFER_ERR_UNSUPPORTED,
                             "a picture or sound of %d x %d has %d embeddings, and %d places in the prompt",
-                            (int)entry->width, (int)entry->height,
-                            (int)infer__stack_tokens(m->senses->stacks[stack], entry->width, entry->height, NULL),
-                            (int)piece->n_tokens);
+                            (int)entry->width, (int)entry->height, (int)n, (int)piece->n_tokens);
     part->n = piece->n_tokens;
     part->n_pos = piece->n_pos;
     part->nx = piece->grid ? piece->nx : 0;
@@ -269,17 +268,24 @@ static uint64_t infer__encoding_key(const infer__encoding *e) {
 static infer_result infer__encode_kept(infer__encoding *e, infer_media **out, infer_error *err) {
     struct infer__senses *s = e->model->senses;
     const uint64_t key = infer__encoding_key(e);
+    const uint64_t self = infer__thread_self();
     infer_result r = INFER_OK;
+    int own, fresh;
+    infer__mutex_lock(&s->lock);
+    own = s->thread == self;
+    infer__mutex_unlock(&s->lock);
+    if (own) return infer__error(err, INFER_ERR_STATE, "a callback of an encoding cannot encode with the same model");
     infer__mutex_lock(&s->encoding);
     infer__mutex_lock(&s->lock);
+    s->thread = self;
     *out = infer__senses_find(s, key);
     infer__mutex_unlock(&s->lock);
-    if (!*out) {
-        r = infer__encode_list(e, out, err);
-        infer__mutex_lock(&s->lock);
-        if (!r) infer__senses_note(s, key, *out);
-        infer__mutex_unlock(&s->lock);
-    }
+    fresh = !*out;
+    if (fresh) r = infer__encode_list(e, out, err);
+    infer__mutex_lock(&s->lock);
+    if (fresh && !r) infer__senses_note(s, key, *out);
+    s->thread = 0;
+    infer__mutex_unlock(&s->lock);
     infer__mutex_unlock(&s->encoding);
     return r;
 }

@@ -12,7 +12,8 @@ typedef struct infer__kept_media {
 enum { INFER__KEPT_MEDIA = 16, INFER__SENSES = 2 }; /* at most; INFER__STACK_VISION - 1, INFER__STACK_AUDIO - 1 */
 struct infer__senses {
     infer__mutex encoding; /* held by what uses the stacks and contexts */
-    infer__mutex lock;     /* of what is kept */
+    infer__mutex lock;     /* of what is kept, and of thread */
+    uint64_t thread;       /* infer__thread_self of who encodes; 0 = nobody */
     infer_model *stacks[INFER__SENSES];     /* NULL = none: */
     infer_error why[INFER__SENSES];         /* for a reason, if the file has one */
     infer_context *contexts[INFER__SENSES]; /* of the last one encoded, for others of its size or smaller */

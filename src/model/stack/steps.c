@@ -73,6 +73,9 @@ static infer_result infer__resample_flow(const infer_model *m, const infer__weig
     infer_result r = INFER_OK;
     int64_t to = cols;
     int i;
+    if (cols != m->hp.n_out) /* which its cache is made for */
+        return infer__error(err, INFER_ERR_FORMAT, "key %s.projection_dim is %d, but the resampler reads %lld values",
+                            infer__stack_prefix(m), (int)m->hp.n_out, (long long)cols);
     if (w->type && (w->rows != m->stack.queries || w->cols != cols))
         r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows of %d, the model needs %d of %d", w->name,
                          (int)w->rows, (int)w->cols, (int)m->stack.queries, (int)cols);
@@ -240,7 +243,10 @@ static infer_result infer__steps_table(infer_model *m, const infer__weight *w, i
     if (t->n_dims == 3) {
         s->wide = (int32_t)t->dims[1];
         s->high = (int32_t)t->dims[2];
-        return INFER_OK;
+        if ((int64_t)s->wide * s->high == w->rows && (s->row->places != INFER__PLACES_SUMS || s->high == 2))
+            return INFER_OK;
+        return infer__error(err, INFER_ERR_FORMAT, "tensor %s: it has %d rows of %d places", w->name, (int)s->high,
+                            (int)s->wide);
     }
     s->wide = s->high = (int32_t)(sqrt((double)w->rows) + 0.5);
     if (s->row->places == INFER__PLACES_SUMS || (int64_t)s->wide * s->high != w->rows)
