@@ -34,7 +34,7 @@ static void gpu_stack_run(const char *file, const char *name) {
 }
 
 /* A device that is asked for has no kernels for it: the message says for what. */
-static void gpu_stack_refused(const char *file, const char *what) {
+static void gpu_stack_refused(const char *file, int32_t kind, const char *what) {
     infer_model_params p;
     infer_model *m = NULL;
     infer_error e;
@@ -42,7 +42,7 @@ static void gpu_stack_refused(const char *file, const char *what) {
     p.backend = check_backend();
     p.gpu_unchecked = 1;
     check_detail = file;
-    CHECK(stack_open(&m, file, INFER__STACK_VISION, &p, &e) == INFER_ERR_UNSUPPORTED && !m);
+    CHECK(stack_open(&m, file, kind, &p, &e) == INFER_ERR_UNSUPPORTED && !m);
     CHECK_HAS(e.message, what);
 }
 
@@ -51,15 +51,14 @@ static void test_gpu_stack(void) {
         { "gemma3", "gemma3_gradient-64x48" }, { "gemma3-f16", "gemma3-f16_text-200x120" }, { "llava-cls", "llava-cls_checker-20x20" },
         { "idefics3", "idefics3_checker-20x20" }, { "internvl", "internvl_gradient-32x32" }, { "cogvlm", "cogvlm_gradient-56x56" },
         { "lfm2", "lfm2_noise-37x91" }, { "minicpmv", "minicpmv_gradient-56x56" }, { "qwen2vl", "qwen2vl_checker-20x20" }, { "qwen3vl", "qwen3vl_noise-37x91" },
-        { "pixtral", "pixtral_noise-37x91" }, { "llama4", "llama4_gradient-32x32" },
+        { "pixtral", "pixtral_noise-37x91" }, { "llama4", "llama4_gradient-32x32" }, { "qwen25vl", "qwen25vl_blocks-300x60" },
+        { "minimaxm3", "minimaxm3_noise-37x91" }, { "gemma4uv", "gemma4uv_noise-37x91" }, { "gemma4v", "gemma4v_gradient-64x48" },
     };
     size_t i;
     if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
     GPU_NEEDED();
     for (i = 0; i < sizeof cases / sizeof *cases; i++) gpu_stack_run(cases[i][0], cases[i][1]);
-    gpu_stack_refused("qwen25vl", "windows of a picture");
-    gpu_stack_refused("minimaxm3", "rotation");
-    gpu_stack_refused("gemma4uv", "steps of a projector");
+    gpu_stack_refused("qwen3a", INFER__STACK_AUDIO, "there are no GPU kernels");
 }
 
 static void suite_gpu_stack(void) { RUN_DEVICE(test_gpu_stack); }
