@@ -237,10 +237,10 @@ FEW_SHAPES = {} if DEEP else {"CHECK_EMULATED": "1"}
 DOUBLE_MODELS = ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "gpu_arch_qwen3moe-", "gpu_arch_qwen35-", "gpu_arch_mamba-",
                  "gpu_arch_falcon-h1-", "gpu_arch_plm-", "gpu_arch_gemma4-", "gpu_arch_kimi-linear-", "gpu_arch_rwkv7-", "gpu_arch_llama4-",
                  "gpu_arch_deepseek4-", "gpu_arch_minimax-m3-", "gpu_arch_qwen4exp-", "gpu_arch_bert-", "gpu_arch_modern-bert-", "gpu_arch_t5-",
-                 "test_gpu_model", "test_gpu_adapters", "test_gpu_queue", "test_gpu_record", "gpu_model_models/stories260K", "test_gpu_check", "test_gpu_verdict")
+                 "test_gpu_model", "test_gpu_adapters", "test_gpu_queue", "test_gpu_media", "test_gpu_record", "gpu_model_models/stories260K", "test_gpu_check", "test_gpu_verdict")
 # Those of drivers whose kernels another one runs: their own way with memory, queues and programs.
 DRIVER_MODELS = DOUBLE_MODELS if DEEP else ("gpu_arch_llama-", "gpu_arch_qwen3moe-", "gpu_arch_kimi-linear-", "gpu_arch_t5-", "test_gpu_model_state",
-                                            "test_gpu_model_memory", "test_gpu_queue", "test_gpu_record", "gpu_model_models/stories260K", "test_gpu_verdict")
+                                            "test_gpu_model_memory", "test_gpu_queue", "test_gpu_media", "test_gpu_record", "gpu_model_models/stories260K", "test_gpu_verdict")
 
 
 def hip_double(t):

@@ -205,6 +205,7 @@ static const char *infer__inflate_run(infer__inflate *z) {
     infer__inflate_code literals, distances;
     const char *why = NULL;
     unsigned method = infer__inflate_need(z, 8), flags = infer__inflate_need(z, 8), last, kind;
+    int fixed = 0; /* the codes are those: a block of them may take no more than 10 bits */
     uint32_t sum;
     if (infer__inflate_past(z)) return infer__inflate_short;
     if ((method & 15) != 8 || method >> 4 > 7 || (method << 8 | flags) % 31 != 0 || flags & 32)
@@ -216,7 +217,8 @@ static const char *infer__inflate_run(infer__inflate *z) {
         if (!infer__watch_work(z->watch, 1024)) return "";
         if (kind == 3) return "a kind of block that does not exist";
         if (kind == 0) why = infer__inflate_stored(z);
-        else why = infer__inflate_codes(z, kind == 1, &literals, &distances);
+        else if (kind == 2 || !fixed) why = infer__inflate_codes(z, kind == 1, &literals, &distances);
+        if (kind != 0) fixed = kind == 1;
         if (!why && kind != 0) why = infer__inflate_symbols(z, &literals, &distances);
         if (!why && infer__inflate_past(z)) why = infer__inflate_short;
         if (why) return why;

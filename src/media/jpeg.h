@@ -58,7 +58,7 @@ static const uint8_t infer__jpeg_natural[64] = {
 static infer_result infer__jpeg_bad(infer__jpeg *z, const char *why);
 /* Codes from how many there are of each length, and their symbols. 0: too many. */
 static int infer__jpeg_build(infer__jpeg_code *c, const uint8_t counts[16], const uint8_t *symbols);
-/* The data of a scan, from z->at on; afterwards z->at is at a marker. */
+/* The data of a scan, from z->at on; afterwards z->at is at the marker behind it, or before that. */
 static infer_result infer__jpeg_scan(infer__jpeg *z);
 /* 64 coefficients -> 8 x 8 samples. last: no coefficient behind this place of the zigzag order. */
 static void infer__jpeg_idct(const int16_t *block, const uint16_t *quant, int last, uint8_t *out, size_t stride);

@@ -77,7 +77,8 @@ static infer_result infer__media_begin(infer__media *m, const infer_media_params
     if (p->rate != 0 && (p->rate < 1000 || p->rate > 1000000))
         return infer__error(err, INFER_ERR_ARGUMENT, "rate: expected 1000 to 1000000 samples per second, got %ld",
                             (long)p->rate);
-    if (p->max_seconds < 0) return infer__error(err, INFER_ERR_ARGUMENT, "max_seconds is negative");
+    if (!(p->max_seconds >= 0))
+        return infer__error(err, INFER_ERR_ARGUMENT, "max_seconds is negative, or not a number");
     if (p->max_seconds == 0) p->max_seconds = 3600;
     if (p->max_pixels == 0) p->max_pixels = (uint64_t)1 << 26;
     infer__mem_init(&m->mem, &p->allocator, p->max_memory);

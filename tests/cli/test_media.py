@@ -323,6 +323,17 @@ def pngs(tool):
                        (png(4, 4, 3, 8, np.full((4, 4, 1), 3), palette=chunk(b"PLTE", b"abcabcabc")), "not in the palette"),
                        (good[:33] + chunk(b"IDAT", zlib.compress(b"\0" * 20)[:-2]) + chunk(b"tEXt", b"a\0") + chunk(b"IDAT", b"x") + chunk(b"IEND"), "ends early")):
         refused(tool.image(save(data)), part, "PNG with a mistake")
+    g = rng.integers(0, 60, (40, 40, 1)) # blocks of all kinds behind each other
+    raw = b"".join(b"\0" + row.astype(np.uint8).tobytes() for row in g[:, :, 0])
+    for _ in range(20):
+        z, at = b"\x78\x01", 0
+        while at < len(raw):
+            n, strategy = int(rng.integers(1, 400)), (zlib.Z_FIXED, zlib.Z_FIXED, zlib.Z_DEFAULT_STRATEGY)[rng.integers(0, 3)]
+            packer = zlib.compressobj(int(rng.integers(0, 10)), zlib.DEFLATED, -15, 9, strategy)
+            z += packer.compress(raw[at:at + n]) + packer.flush(zlib.Z_SYNC_FLUSH)
+            at += n
+        z += b"\3\0" + struct.pack(">I", zlib.adler32(raw)) # a fixed block of nothing
+        same(tool.image(save(good[:8] + chunk(b"IHDR", struct.pack(">IIBBBBB", 40, 40, 8, 0, 0, 0, 0)) + chunk(b"IDAT", z) + chunk(b"IEND"))), np.repeat(g, 3, -1), "PNG of blocks of all kinds")
     bomb = good[:33] + chunk(b"IDAT", zlib.compress(bytes(50_000_000), 9)) + chunk(b"IEND")
     refused(tool.image(save(bomb)), "more compressed data", "a bomb")
 

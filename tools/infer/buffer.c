@@ -1,4 +1,4 @@
-/* buffer.c: a text in memory that grows. */
+/* buffer.c: a text in memory that grows; base64 as bytes. */
 #include "cli.h"
 
 #include <string.h>
@@ -29,4 +29,28 @@ void cli_text_json(const char *command, cli_text *t, const char *s, size_t n) {
     if (r == INFER_OK && len >= t->cap - t->n && cli_text_room(command, t, len)) r = infer_json_quote(s, n, t->s + t->n, t->cap - t->n, &len);
     if (r == INFER_OK && !t->failed) t->n += len;
     else t->failed = 1;
+}
+
+/* ---- base64 (RFC 4648) ---- */
+
+static int base64_digit(char c) {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+const char *cli_base64_read(const char *s, size_t n, void *out, size_t *size) {
+    unsigned char *bytes = out;
+    uint32_t bits = 0;
+    size_t i;
+    *size = 0;
+    if (n % 4 == 0 && n && s[n - 1] == '=') n -= 1 + (s[n - 2] == '=');
+    for (i = 0; i < n; i++) {
+        const int digit = base64_digit(s[i]);
+        if (digit < 0) return s + i;
+        bits = bits << 6 | (uint32_t)digit;
+        if (i % 4) bytes[(*size)++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
+    }
+    return n % 4 == 1 ? s + n : NULL;
 }

@@ -288,6 +288,9 @@ int cli_text_room(const char *command, cli_text *t, size_t n); /* for n bytes mo
 void cli_text_put(const char *command, cli_text *t, const char *s, size_t n);
 void cli_text_json(const char *command, cli_text *t, const char *s, size_t n); /* as a JSON string, with its quotes */
 
+/* n characters of base64, with or without = at the end, as *size bytes; out has room for n / 4 * 3 + 3. NULL, or where it is not base64. */
+const char *cli_base64_read(const char *s, size_t n, void *out, size_t *size);
+
 /* Rows of a command's options: the template of chats. */
 #define CLI_TEMPLATE_OPTIONS(o) \
     {"--template|--chat-template-file", OPT_STRING, &(o).template_path, "FILE|TEXT", "use this Jinja template instead of the model's own", 0, 0}, \
@@ -355,7 +358,7 @@ typedef struct cli_media {
 int cli_projectors_beside(const char *model, char *out, size_t cap);
 /* The projector of a model, where none is named: the only *mmproj*.gguf beside it, to out. Says why and returns 0 otherwise. */
 int cli_projector_find(const char *command, const char *model, char *out, size_t cap);
-/* Does the file begin as sounds do? 0 also when it cannot be read. */
+/* Is the file a WAV sound? 0 also when it cannot be read. Sounds that are not decoded are refused by name, whatever they are opened as. */
 int cli_media_is_sound(const char *path);
 /* The picture or sound of a file, for infer_media_free. NULL after saying why, or when Ctrl-C came. */
 infer_media *cli_media_open(const char *command, infer_model *model, const cli_common *common, const char *path);

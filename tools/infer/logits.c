@@ -142,7 +142,9 @@ int cmd_logits(int argc, char **argv) {
     if ((ids_path == NULL) == (prompt == NULL) || out == NULL)
         return cli_usage_error("logits", "--ids FILE (or -p TEXT) and --out OUT are needed");
     if (common.media.n && (!prompt || batch || source_path)) return cli_usage_error("logits", "--image is for -p TEXT alone");
-    if (!cli_check_output("logits", out, (const char *const[]){args[0], ids_path, source_path}, 3)) return CLI_USAGE;
+    if (!cli_check_output("logits", out, (const char *const[]){args[0], ids_path, source_path}, 3) ||
+        !cli_check_output("logits", out, common.media.items, (size_t)common.media.n))
+        return CLI_USAGE;
     memset(&j, 0, sizeof j);
     j.outputs = embeddings ? INFER_OUT_HIDDEN : INFER_OUT_ALL;
     if (prompt) ok = (text = cli_media_prompt("logits", cli_prompt("logits", prompt, NULL, 0, &n_text), &n_text, common.media.n)) != NULL;

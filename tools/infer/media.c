@@ -55,16 +55,13 @@ int cli_projector_find(const char *command, const char *model, char *out, size_t
 /* ---- files ---------------------------------------------------------------------------------- */
 
 int cli_media_is_sound(const char *path) {
-    static const char *const BEGINNINGS[] = {"RIF", "RF64", "BW64", "ID3", "fLaC", "OggS", "\xff\xfb", "\xff\xf3", "\xff\xf2"};
+    static const char *const BEGINNINGS[] = {"RIFF", "RF64", "BW64"};
     FILE *file = platform_fopen(path, "rb");
     char head[12];
-    size_t n = file ? fread(head, 1, sizeof head, file) : 0, i, len;
+    size_t n = file ? fread(head, 1, sizeof head, file) : 0, i;
     if (file) fclose(file);
-    if (n == 12 && memcmp(head, "RIFF", 4) == 0 && memcmp(head + 8, "WEBP", 4) == 0) return 0;
-    for (i = 0; i < sizeof BEGINNINGS / sizeof BEGINNINGS[0]; i++) {
-        len = strlen(BEGINNINGS[i]);
-        if (n >= len && memcmp(head, BEGINNINGS[i], len) == 0) return 1;
-    }
+    for (i = 0; n == sizeof head && i < sizeof BEGINNINGS / sizeof BEGINNINGS[0]; i++)
+        if (memcmp(head, BEGINNINGS[i], 4) == 0 && memcmp(head + 8, "WAVE", 4) == 0) return 1;
     return 0;
 }
 

@@ -48,13 +48,14 @@ static void keep(void *user, int32_t embedding, int32_t frame, const float *valu
 
 /* OUT, OUT.1 of several, OUT.1.0 of the first frame of two: n, width, ids from 0 on, values. */
 static int write_table(const char *out, const table *t, int many) {
-    char name[PLATFORM_PATH];
+    char name[PLATFORM_PATH], tail[40] = "";
     int32_t head[2], i;
     FILE *file;
-    int ok;
-    snprintf(name, sizeof name, "%s", out);
-    if (many) snprintf(name, sizeof name, "%s.%ld", out, (long)t->number);
-    if (t->frames > 1) snprintf(name + strlen(name), sizeof name - strlen(name), ".%ld", (long)t->frame);
+    int ok, n = 0;
+    if ((many || t->frames > 1) && strcmp(out, "-") == 0) return cli_fail("media", "stdout takes one table, and these are several: name a file") == CLI_DONE;
+    if (many) n += snprintf(tail, sizeof tail, ".%ld", (long)t->number);
+    if (t->frames > 1) snprintf(tail + n, sizeof tail - (size_t)n, ".%ld", (long)t->frame);
+    if ((size_t)snprintf(name, sizeof name, "%s%s", out, tail) >= sizeof name) return cli_fail("media", "the name is too long: %s%s", out, tail) == CLI_DONE;
     file = cli_create("media", name);
     if (file == NULL) return 0;
     head[0] = t->n;
@@ -98,12 +99,22 @@ static int encode_all(infer_model *model, const cli_common *common, job *j, cli_
             return 0;
         }
         media->items[media->n] = one;
-        for (k = 0; infer_media_embeddings(one, k, &n, &width) != NULL; k++) {
-            fprintf(stderr, "%s: %ld embeddings of %ld values\n", path, (long)n, (long)width);
-            j->base++;
-        }
+        for (k = 0; infer_media_embeddings(one, k, &n, &width) != NULL; k++) j->base++;
     }
     return media->items != NULL;
+}
+
+/* At the end: a failure is one line. */
+static void print_sizes(const cli_media *media, const cli_common *common) {
+    int32_t i, k, n, width;
+    for (i = 0; i < media->n; i++)
+        for (k = 0; infer_media_embeddings(media->items[i], k, &n, &width) != NULL; k++)
+            fprintf(stderr, "%s: %ld embeddings of %ld values\n", common->media.items[i], (long)n, (long)width);
+}
+
+/* Is OUT no file that is read? */
+static int may_write(const char *out, const char *projector, const cli_common *common) {
+    return out == NULL || (cli_check_output("media", out, &projector, 1) && cli_check_output("media", out, common->media.items, (size_t)common->media.n));
 }
 
 int cmd_media(int argc, char **argv) {
@@ -128,6 +139,8 @@ int cmd_media(int argc, char **argv) {
     int status, ok, i;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     if (common.media.n == 0 || common.projector) return cli_usage_error("media", common.projector ? "the projector is the file before the options" : "--image FILE or --audio FILE is needed");
+    if (out && pre && strcmp(out, pre) == 0) return cli_usage_error("media", "--out and --pre are the same file");
+    if (!may_write(out, args[0], &common) || !may_write(pre, args[0], &common)) return CLI_USAGE;
     its = common;
     its.media.n = 0; /* it is the projector itself that is opened */
     memset(&j, 0, sizeof j);
@@ -136,6 +149,7 @@ int cmd_media(int argc, char **argv) {
     ok = model != NULL && encode_all(model, &common, &j, &media);
     if (ok && out) ok = write_embeddings(&media, out, j.base > 1);
     for (i = 0; i < j.n && ok && pre; i++) ok = write_table(pre, &j.tensors[i], j.base > 1);
+    if (ok) print_sizes(&media, &common);
     for (i = 0; i < j.n; i++) free(j.tensors[i].values);
     free(j.tensors);
     cli_media_free(&media);

@@ -155,28 +155,12 @@ static int from_bpe(hf_vocab *v, const infer_json *model) {
 
 /* ---- Unigram ---- */
 
-static int base64_value(char c) {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
 static int decode_charsmap(hf_vocab *v, hf_text text) {
-    uint32_t bits = 0;
-    int have = 0;
-    size_t i;
     char *p;
     if (text.s == NULL) return 1;
     v->charsmap.s = p = hf_bytes(v, text.n / 4 * 3 + 3);
     if (p == NULL) return 0;
-    for (i = 0; i < text.n && text.s[i] != '='; i++) {
-        const int x = base64_value(text.s[i]);
-        if (x < 0) return cli_fail(v->command, "%s: precompiled_charsmap is not base64", v->folder), 0;
-        bits = bits << 6 | (uint32_t)x;
-        have += 6;
-        if (have >= 8) p[v->charsmap.n++] = (char)(bits >> (have -= 8));
-    }
+    if (cli_base64_read(text.s, text.n, p, &v->charsmap.n)) return cli_fail(v->command, "%s: precompiled_charsmap is not base64", v->folder), 0;
     return 1;
 }
 

@@ -8,26 +8,14 @@ enum { MEDIA_MOST = 256 };
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* The n characters of base64 (RFC 4648, with or without = at the end) as *size bytes, to be freed. NULL after setting f. */
+/* The bytes of base64, to be freed. NULL after setting f. */
 static unsigned char *from_base64(const char *s, size_t n, size_t *size, const char *where, failure *f) {
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    unsigned char value[256], *bytes;
-    uint32_t bits = 0;
-    size_t i;
-    memset(value, 64, sizeof value);
-    for (i = 0; i < 64; i++) value[(unsigned char)DIGITS[i]] = (unsigned char)i;
-    if (n % 4 == 0 && n && s[n - 1] == '=') n -= 1 + (s[n - 2] == '=');
-    bytes = cli_alloc("serve", n / 4 * 3 + 3, 1);
+    unsigned char *bytes = cli_alloc("serve", n / 4 * 3 + 3, 1);
+    const char *wrong = bytes ? cli_base64_read(s, n, bytes, size) : NULL;
+    if (bytes && n && wrong == NULL) return bytes;
     if (bytes == NULL) fail(f, 503, NULL, NULL, "out of memory");
-    *size = 0;
-    for (i = 0; bytes && i < n; i++) {
-        const unsigned char digit = value[(unsigned char)s[i]];
-        if (digit == 64) break;
-        bits = bits << 6 | digit;
-        if (i % 4) bytes[(*size)++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
-    }
-    if (bytes && i == n && n && n % 4 != 1) return bytes;
-    fail(f, 400, "invalid_base64", "messages", n ? "%s: no base64 (at character %lu)" : "%s: no data", where, (unsigned long)i);
+    else if (n == 0) fail(f, 400, "invalid_base64", "messages", "%s: no data", where);
+    else fail(f, 400, "invalid_base64", "messages", "%s: no base64 (at character %lu)", where, (unsigned long)(wrong - s));
     free(bytes);
     return NULL;
 }
