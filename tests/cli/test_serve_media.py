@@ -134,12 +134,12 @@ def clients(s):
     check(said == chat and len(said) > 5, "the same reply as infer chat", (said, chat))
     status, r = s.post("/v1/chat/completions", messages=messages, **same, **more)
     check(r["choices"][0]["message"]["content"] == said and r["usage"]["prompt_tokens_details"]["cached_tokens"] == r["usage"]["prompt_tokens"] - 1, "evaluated once", r)
-    other = s.post("/v1/chat/completions", messages=user(image(picture("rings-64x64")), text(question)), logprobs=True, top_logprobs=10, max_tokens=1)[1]
-    first = s.post("/v1/chat/completions", messages=messages, logprobs=True, top_logprobs=10, max_tokens=1)[1]
+    other = s.post("/v1/chat/completions", messages=user(image(picture("rings-64x64")), text(question)), logprobs=True, top_logprobs=10, temperature=0, ignore_eos=True, max_tokens=1)[1]
+    first = s.post("/v1/chat/completions", messages=messages, logprobs=True, top_logprobs=10, temperature=0, ignore_eos=True, max_tokens=1)[1]
     check(best(other) != best(first) and other["usage"]["prompt_tokens_details"]["cached_tokens"] < 10, "another picture", (best(other)[:2], other["usage"]))
     two = user(image(data), text("and"), image(picture("rings-64x64")), text("?"))
     back = user(image(picture("rings-64x64")), text("and"), image(data), text("?"))
-    a, b = (s.post("/v1/chat/completions", messages=m, logprobs=True, top_logprobs=10, max_tokens=1)[1] for m in (two, back))
+    a, b = (s.post("/v1/chat/completions", messages=m, logprobs=True, top_logprobs=10, temperature=0, ignore_eos=True, max_tokens=1)[1] for m in (two, back))
     check(best(a) != best(b) and a["usage"]["prompt_tokens"] == b["usage"]["prompt_tokens"], "two, in their order", (a["usage"], b["usage"]))
     then = messages + [{"role": "assistant", "content": "x"}, {"role": "user", "content": "And now?"}]
     r = s.post("/v1/chat/completions", messages=then, max_tokens=2)[1]
