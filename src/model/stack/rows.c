@@ -485,44 +485,40 @@ static int infer__stack_name(infer_model *m, int slot, const char *name, const c
     return s->name != NULL;
 }
 
-/* The slots of a list of steps, from the first matrix and the first vector on. */
-static int infer__stack_slots(infer_model *m, const infer__step *s, int matrix, int vector) {
+/* The slots of a list of steps. */
+static int infer__stack_slots(infer_model *m, infer__steps steps) {
     static const char *const parts[] = {"resampler.attn.q", "resampler.attn.k", "resampler.attn.v",
                                         "resampler.attn.out"};
     int ok = 1, i;
-    for (; ok && s->kind; s++) {
+    for (; ok && steps.s->kind; infer__steps_next(&steps)) {
+        const infer__step *s = steps.s;
+        const int matrix = steps.matrix, vector = steps.vector;
         const int need = !(s->flags & INFER__STEP_MAY), b = s->flags & INFER__STEP_BIAS,
                   mb = s->flags & INFER__STEP_MAY_BIAS;
         switch (s->kind) {
-        case INFER__STEP_GATED:
-            ok = infer__stack_name(m, matrix++, s->other, ".weight", INFER__D_ANY, INFER__D_KERNEL, need);
-            if (ok && (b || mb))
-                ok = infer__stack_name(m, vector, s->other, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);
-            vector++; /* fall through */
-        case INFER__STEP_CONV: case INFER__STEP_MATRIX:
-            if (ok) ok = infer__stack_name(m, matrix, s->name, ".weight", INFER__D_ANY, INFER__D_KERNEL, need);
-            if (ok && (b || mb))
-                ok = infer__stack_name(m, vector, s->name, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);
-            matrix++;
-            vector++;
+        case INFER__STEP_GATED: case INFER__STEP_CONV: case INFER__STEP_MATRIX:
+            for (i = 0; ok && i < (s->kind == INFER__STEP_GATED ? 2 : 1); i++) {
+                const char *name = s->kind == INFER__STEP_GATED && i == 0 ? s->other : s->name;
+                ok = infer__stack_name(m, matrix + i, name, ".weight", INFER__D_ANY, INFER__D_KERNEL, need);
+                if (ok && (b || mb))
+                    ok = infer__stack_name(m, vector + i, name, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);
+            }
             break;
-        case INFER__STEP_CHUNKS: ok = infer__chunks_slots(m, s, &matrix, &vector); break;
+        case INFER__STEP_CHUNKS: ok = infer__chunks_slots(m, s, matrix, vector); break;
         case INFER__STEP_FRAME:
-            ok = infer__stack_name(m, matrix++, s->name, "", INFER__D_ANY, INFER__D_KERNEL, need);
+            ok = infer__stack_name(m, matrix, s->name, "", INFER__D_ANY, INFER__D_KERNEL, need);
             break;
         case INFER__STEP_PLACES:
-            ok = infer__stack_name(m, matrix++, s->name, "", INFER__D_ANY, INFER__D_MODEL, need);
+            ok = infer__stack_name(m, matrix, s->name, "", INFER__D_ANY, INFER__D_MODEL, need);
             if (ok && m->stack.row->cls)
                 ok = infer__stack_name(m, vector, s->other, "", INFER__D_ONE, INFER__D_MODEL,
                                        m->stack.row->cls == INFER__CLASS_LAST);
-            vector++;
             break;
         case INFER__STEP_NORM:
             if (!(s->flags & INFER__STEP_BARE))
                 ok = infer__stack_name(m, vector, s->name, ".weight", INFER__D_ONE, INFER__D_ANY, need);
             if (ok && (b || mb))
                 ok = infer__stack_name(m, vector + 1, s->name, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);
-            vector += 2;
             break;
         case INFER__STEP_RESAMPLE:
             ok = infer__stack_name(m, matrix, "resampler.query", "", INFER__D_ANY, INFER__D_ANY, 1) &&
@@ -531,14 +527,11 @@ static int infer__stack_slots(infer_model *m, const infer__step *s, int matrix, 
             for (i = 0; ok && i < 4; i++)
                 ok = infer__stack_name(m, matrix + 1 + i, parts[i], ".weight", INFER__D_ANY, INFER__D_ANY, 1) &&
                      infer__stack_name(m, vector + 2 + i, parts[i], ".bias", INFER__D_ONE, INFER__D_ANY, 1);
-            matrix += 5;
-            vector += 6;
             break;
         case INFER__STEP_STD: case INFER__STEP_WRAP:
             ok = infer__stack_name(m, vector + 1, s->other, "", INFER__D_ONE, INFER__D_ANY, need); /* fall through */
         case INFER__STEP_BREAKS:
             if (ok) ok = infer__stack_name(m, vector, s->name, "", INFER__D_ONE, INFER__D_ANY, need);
-            vector += s->kind == INFER__STEP_BREAKS ? 1 : 2;
             break;
         default: break;
         }
@@ -562,9 +555,9 @@ static infer_result infer__stack_find(infer_model *m, infer_error *err) {
             continue;
         m->stack.row = row;
         m->arch = &row->arch;
-        if (infer__stack_slots(m, row->input, INFER__W_STACK_IN_M0, INFER__W_STACK_IN_V0) &&
-            (!row->beside || infer__stack_slots(m, row->beside, INFER__W_STACK_BESIDE_M0, INFER__W_STACK_BESIDE_V0)) &&
-            infer__stack_slots(m, row->head, INFER__W_STACK_HEAD_M0, INFER__W_STACK_HEAD_V0))
+        if (infer__stack_slots(m, infer__steps_in(m)) &&
+            (!row->beside || infer__stack_slots(m, infer__steps_beside(m))) &&
+            infer__stack_slots(m, infer__steps_head(m)))
             return INFER_OK;
         return infer__error(err, INFER_ERR_MEMORY, "no memory for names of tensors");
     }

@@ -3,7 +3,7 @@
  * How:  rows of Whisper's convolutions are values side by side in memory, so its input is a view of rows that overlap
  *       (three of them, with one of zeros before and after all). Qwen3-Audio's spectrogram is cut into chunks of 100
  *       frames; each goes through three convolutions of two dimensions before the next one does, in scratch of the
- *       host: such a layer is on the CPU.
+ *       host: such an encoder is on the CPU.
  * Start: infer__sound_fill, infer__step_conv, infer__step_chunks.
  */
 #include "../model.h"
@@ -25,13 +25,13 @@ static void infer__sound_keys(infer__keys *k) {
     s->pooled = 2;
 }
 
-static int infer__chunks_slots(infer_model *m, const infer__step *s, int *matrix, int *vector) {
+static int infer__chunks_slots(infer_model *m, const infer__step *s, int matrix, int vector) {
     char name[64];
     int i, ok = 1;
-    for (i = 1; i <= 3 && ok; i++) {
-        infer__format(name, sizeof name, s->name, i);
-        ok = infer__stack_name(m, (*matrix)++, name, ".weight", INFER__D_ANY, INFER__D_KERNEL, 1) &&
-             infer__stack_name(m, (*vector)++, name, ".bias", INFER__D_ONE, INFER__D_ANY, 1);
+    for (i = 0; i < 3 && ok; i++) {
+        infer__format(name, sizeof name, s->name, i + 1);
+        ok = infer__stack_name(m, matrix + i, name, ".weight", INFER__D_ANY, INFER__D_KERNEL, 1) &&
+             infer__stack_name(m, vector + i, name, ".bias", INFER__D_ONE, INFER__D_ANY, 1);
     }
     return ok;
 }

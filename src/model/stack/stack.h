@@ -32,7 +32,7 @@ enum {
     INFER__STEP_STD,     /* t = (t - name) * other */
     INFER__STEP_BREAKS,  /* between rows of the grid comes a row of its own */
     INFER__STEP_WRAP,    /* before all rows comes one, and after them */
-    INFER__STEP_RESAMPLE, /* t = attention of learned queries to t: resample.c */
+    INFER__STEP_RESAMPLE, /* t = attention of learned queries to t */
     INFER__STEP_FRAMES,  /* t = the frames of a sound, between two of zeros; a row of the pass is two of them */
     INFER__STEP_CONV,    /* t = a convolution of three rows, of every of-th; it is between rows of zeros, too */
     INFER__STEP_CHUNKS,  /* t = three convolutions of chunks of a spectrogram, of is the activation of each: sound.c */
@@ -159,12 +159,17 @@ static infer_result infer__stack_context(infer_context **out, infer_model *m, co
 /* 1 when a context has room for a picture of this size. */
 static int infer__stack_fits(const infer_context *c, int32_t width, int32_t height);
 /* Encode a picture or sound: values: [height][width][3], normalised, or [bins][frames]; second: the next frame of a
- * video, or NULL. The context is not
- * claimed. session: its progress and trace, NULL = none. */
+ * video, or NULL. The context is not claimed. session: its progress and trace, NULL = none. */
 static infer_result infer__stack_encode(infer_context *c, const float *values, int32_t width, int32_t height,
                                         const float *second, const infer_session_params *session, float *out,
                                         infer_error *err);
 
+/* steps.c: a row's lists, each with the slots of its first matrix and vector; the next step and its slots */
+typedef struct infer__steps { const infer__step *s; int matrix, vector; } infer__steps;
+static infer__steps infer__steps_in(const infer_model *m);
+static infer__steps infer__steps_beside(const infer_model *m);
+static infer__steps infer__steps_head(const infer_model *m);
+static void infer__steps_next(infer__steps *s);
 /* rows.c, for other parts of opening */
 static infer_result infer__stack_find(infer_model *m, infer_error *err);
 static const char *infer__stack_prefix(const infer_model *m); /* of its keys: clip.vision */
@@ -177,7 +182,7 @@ static void infer__stack_turn(infer__keys *k, infer__layer *l);
 static infer_result infer__weight_inverse(infer_model *m, infer__weight *w, infer_error *err);
 /* sound.c: keys; names of tensors of chunks; the shape of their convolutions; what a pass has of a sound */
 static void infer__sound_keys(infer__keys *k);
-static int infer__chunks_slots(infer_model *m, const infer__step *s, int *matrix, int *vector);
+static int infer__chunks_slots(infer_model *m, const infer__step *s, int matrix, int vector);
 static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int32_t bins, infer__picture *p,
                                        infer_error *err);
 static infer_result infer__sound_fill(infer_model *m, infer__picture *p, const float *values, infer_error *err);

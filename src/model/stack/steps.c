@@ -2,16 +2,13 @@
  *
  * Owns:  the kinds "patches", "embeddings beside" and "projector": each runs a list of steps (rows.c). t, the tensor
  *        that a step reads, is in one of three rooms of the work area; the step's result is in another one.
- * Rules: everything is an op, so that devices follow. Rows of patches that are merged follow each other (encode.c), so
- *        to merge them is another view of t.
+ * Rules: everything is an op, so that devices follow, but for the step CHUNKS (sound.c). Rows of patches that are merged
+ *        follow each other (picture.c), so to merge them is another view of t.
  * Start: infer__walk_run.
  */
 #include "../model.h"
 
 enum { INFER__STEP_ROOMS = 3, INFER__RESAMPLE_HEAD = 128 /* values of a resampler's head */ };
-
-/* A list of steps, and the slots of its first matrix and vector. */
-typedef struct infer__steps { const infer__step *s; int matrix, vector; } infer__steps;
 
 static infer__steps infer__steps_in(const infer_model *m) {
     infer__steps s = { m->stack.row->input, INFER__W_STACK_IN_M0, INFER__W_STACK_IN_V0 };
@@ -27,7 +24,6 @@ static infer__steps infer__steps_beside(const infer_model *m) {
     return s;
 }
 
-/* The next step's slots. */
 static void infer__steps_next(infer__steps *s) {
     static const struct { uint8_t kind, matrices, vectors; } takes[] = {
         { INFER__STEP_MATRIX, 1, 1 }, { INFER__STEP_FRAME, 1, 0 }, { INFER__STEP_PLACES, 1, 1 },
@@ -621,8 +617,7 @@ static infer__tensor infer__walk_run(infer_context *c, const infer__layer *l, in
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
-static void infer__steps_describe(infer__text_out *o, const infer_model *m, const infer__layer *l, infer__steps s) {
-    (void)m;
+static void infer__steps_describe(infer__text_out *o, const infer__layer *l, infer__steps s) {
     for (; s.s->kind; infer__steps_next(&s)) {
         const infer__weight *w = &l->w[s.matrix];
         infer__text_add(o, "    %s", infer__step_text(s.s));
@@ -693,7 +688,7 @@ static void infer__steps_end_beside(infer_context *c, infer__tensor *t, infer__t
     static void infer__steps_describe_##which(infer__text_out *o, const infer_model *m, const infer__layer *l,         \
                                               const char *in) {                                                        \
         (void)in;                                                                                                      \
-        infer__steps_describe(o, m, l, infer__steps_##which(m));                                                       \
+        infer__steps_describe(o, l, infer__steps_##which(m));                                                          \
     }
 INFER__STEPS_FUNCTIONS(in)
 INFER__STEPS_FUNCTIONS(beside)
