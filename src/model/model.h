@@ -917,6 +917,8 @@ static void infer__copy_rows(infer_context *c, const infer__tensor *x, const inf
 static void infer__last_product(infer_context *c, const infer__tensor *x, const infer__weight *w,
                                 const infer__weight *b, float scale, const infer__sublayer *s);
 /* y = norm(x), of whole rows, by weights[0] and, of layer norms, biases in weights[1]. */
+static infer__norm_args infer__norm_of(const infer_context *c, const infer__weight *weights, const infer__tensor *x,
+                                       const infer__tensor *y);
 static void infer__norm_to(infer_context *c, const infer__weight *weights, const infer__tensor *x,
                            const infer__tensor *y);
 /* y = norm(x), `groups` to a row, by the weights of a slot alone; without weights where it is empty. */

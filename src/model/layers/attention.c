@@ -28,6 +28,16 @@ static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
     return every == 0 || layer % every < every - 1 ? hp->window : 0;
 }
 
+/* Room for hp->axes, unless it is there. */
+static int infer__axes_make(infer__keys *k) {
+    infer__hparams *hp = &k->m->hp;
+    if (!hp->axes) hp->axes = (uint8_t *)infer__arena_alloc(&k->m->arena, INFER__MAX_HEAD_DIM / 2);
+    if (hp->axes) return 1;
+    k->failed = 1;
+    infer__error(k->err, INFER_ERR_MEMORY, "no memory for the axes of rotated pairs");
+    return 0;
+}
+
 /* M-RoPE (Qwen2-VL, arXiv 2409.12191) splits the pairs into sections for time, height and width, each with its own
  * position: sections one after the other, or alternating pairs (Qwen3-VL, arXiv 2511.21631), where what is left over is
  * time's. In text all three are equal, which gives the usual rotation. A fourth section has no position in text, so its
@@ -59,12 +69,7 @@ static int infer__mix_attention_sections(infer__keys *k, int32_t n_rot) {
             infer__key_unsupported(k, NAME, "a fourth section of rotated pairs is not supported");
     }
     if (three > 0 && !hp->axes) {
-        hp->axes = (uint8_t *)infer__arena_alloc(&k->m->arena, INFER__MAX_HEAD_DIM / 2);
-        if (!hp->axes) {
-            k->failed = 1;
-            infer__error(k->err, INFER_ERR_MEMORY, "no memory for the sections of M-RoPE");
-            return 0;
-        }
+        if (!infer__axes_make(k)) return 0;
         for (i = 0; i < INFER__MAX_HEAD_DIM / 2; i++)
             hp->axes[i] = k->m->arch->flags & INFER__SECTIONS_MIXED
                               ? (uint8_t)(i % 3 && i < (uint64_t)3 * (uint64_t)of[i % 3] ? i % 3 : 0)

@@ -290,12 +290,7 @@ static void infer__stack_turn(infer__keys *k, infer__layer *l) {
         infer__key_misfit(k, "attention.head_count", "heads are not multiples of 4 values");
         return;
     }
-    if (!hp->axes) hp->axes = (uint8_t *)infer__arena_alloc(&k->m->arena, INFER__MAX_HEAD_DIM / 2);
-    if (!hp->axes) {
-        k->failed = 1;
-        infer__error(k->err, INFER_ERR_MEMORY, "no memory for rotations");
-        return;
-    }
+    if (!infer__axes_make(k)) return;
     for (i = 0; i < l->n_rot / 2; i++) hp->axes[i] = (i >= l->n_rot / 4) == !(turn & INFER__TURN_XY);
 }
 

@@ -202,7 +202,7 @@ static infer_result infer__encode_piece(infer__encoding *e, const infer__media_p
     const int32_t stack = piece->kind == INFER__MEDIA_SOUND ? INFER__STACK_AUDIO - 1 : INFER__STACK_VISION - 1;
     const infer__media_entry *entry = &e->list.entries[piece->entry];
     const infer_model *m = e->model;
-    const uint64_t width = (uint64_t)m->hp.n_embd * (uint64_t)(1 + m->hp.n_deepstack) * sizeof(float);
+    const uint64_t width = (uint64_t)infer__stack_width(m->senses->stacks[stack]) * sizeof(float);
     infer_session_params sp;
     int32_t frame, n;
     infer_result r = infer__encoding_context(e, stack, entry, err);

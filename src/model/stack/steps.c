@@ -2,8 +2,8 @@
  *
  * Owns:  the kinds "patches", "embeddings beside" and "projector": each runs a list of steps (rows.c). t, the tensor
  *        that a step reads, is in one of three rooms of the work area; the step's result is in another one.
- * Rules: everything is an op, so that devices follow, but for the step CHUNKS (sound.c). Rows of patches that are merged
- *        follow each other (picture.c), so to merge them is another view of t.
+ * Rules: everything is an op, so that devices follow, but for the step CHUNKS (sound.c). Rows of patches that are
+ *        merged follow each other (picture.c), so to merge them is another view of t.
  * Start: infer__walk_run.
  */
 #include "../model.h"
@@ -312,30 +312,29 @@ static void infer__walk_to(infer__walk *w, infer__tensor y, int32_t ahead) {
     w->at = (w->at + ahead) % INFER__STEP_ROOMS;
 }
 
+static void infer__rows_upload(infer_context *c, const infer__tensor *y, const void *from) {
+    INFER__ASSERT(y->stride == y->cols || y->rows == 1);
+    infer__ops_of(&c->ctx)->upload(&c->ctx, y->buf, y->offset, from,
+                                   (uint64_t)y->rows * (uint64_t)y->cols * sizeof(float));
+}
+
 /* The host's rows: where layers run on the CPU, as they are. */
 static infer__tensor infer__walk_host(infer__walk *w, const infer__buf *from, int32_t ahead, int32_t rows,
                                       int32_t cols) {
     infer__tensor y = infer__walk_room(w, ahead, rows, cols);
     if (w->c->at->x.host) return infer__view((infer__buf *)(uintptr_t)from, 0, rows, cols);
-    infer__ops_of(&w->c->ctx)->upload(&w->c->ctx, y.buf, y.offset, from->host,
-                                      (uint64_t)rows * (uint64_t)cols * sizeof(float));
+    infer__rows_upload(w->c, &y, from->host);
     return y;
 }
 
 static void infer__step_norm(infer__walk *w, const infer__step *s, const infer__weight *v) {
-    const infer__hparams *hp = &w->c->model->hp;
-    infer__norm_args a;
+    const infer__tensor y = infer__walk_room(w, 1, w->t.rows, w->t.cols);
+    infer__norm_args a = infer__norm_of(w->c, v, &w->t, &y);
     if (!v->type && s->flags & INFER__STEP_MAY) return;
-    memset(&a, 0, sizeof a);
-    a.x = w->t;
-    a.y = infer__walk_room(w, 1, w->t.rows, w->t.cols);
-    a.weight = infer__opt(v);
-    a.bias = infer__opt(v + 1);
-    a.kind = s->of == INFER__STEP_OWN ? hp->norm : s->of;
-    a.n_groups = 1;
-    a.eps = s->eps > 0 ? s->eps : hp->eps;
+    if (s->of != INFER__STEP_OWN) a.kind = s->of;
+    if (s->eps > 0) a.eps = s->eps;
     infer__ops_of(&w->c->ctx)->norm(&w->c->ctx, &a);
-    infer__walk_to(w, a.y, 1);
+    infer__walk_to(w, y, 1);
 }
 
 /* The mean of columns side by side. */
@@ -392,9 +391,8 @@ static void infer__step_join(infer__walk *w) {
 
 /* One row of y from the host. */
 static void infer__walk_row(infer__walk *w, const infer__tensor *y, int32_t row, const float *from) {
-    infer__ops_of(&w->c->ctx)->upload(&w->c->ctx, y->buf,
-                                      y->offset + (uint64_t)row * (uint64_t)y->stride * sizeof(float), from,
-                                      (uint64_t)y->cols * sizeof(float));
+    const infer__tensor to = infer__some_rows(y, row, 1);
+    infer__rows_upload(w->c, &to, from);
 }
 
 /* Rows of the grid, with a row before all, or between them. */
@@ -441,8 +439,7 @@ static void infer__step_places(infer__walk *w) {
     const infer__picture *p = w->c->picture;
     infer__tensor y = infer__walk_room(w, 1, p->rows, w->t.cols), to = y;
     if (!p->places.host) return;
-    infer__ops_of(&w->c->ctx)->upload(&w->c->ctx, y.buf, y.offset, p->places.host,
-                                      (uint64_t)y.rows * (uint64_t)y.cols * sizeof(float));
+    infer__rows_upload(w->c, &y, p->places.host);
     to.rows = w->t.rows;
     infer__add_to(w->c, &w->t, &to);
     infer__walk_to(w, y, 1);
@@ -479,7 +476,7 @@ static void infer__step_resample(infer__walk *w, const infer__weight *m, const i
     infer__attention_args at;
     infer__norm_args norm;
     int32_t i;
-    infer__ops_of(&c->ctx)->upload(&c->ctx, y.buf, y.offset, p->grid.host, p->grid.bytes);
+    infer__rows_upload(c, &y, p->grid.host);
     infer__add_to(c, &w->t, &y);
     infer__product(c, &y, m + 2, v + 3, &z);
     infer__product(c, &w->t, m + 3, v + 4, &y);
@@ -494,15 +491,9 @@ static void infer__step_resample(infer__walk *w, const infer__weight *m, const i
     infer__kv_store(&c->ctx, &store);
     y = infer__walk_room(w, 1, all, cols);
     z = infer__walk_room(w, 2, all, cols);
-    infer__ops_of(&c->ctx)->upload(&c->ctx, y.buf, y.offset, c->model->stack.query,
-                                   (uint64_t)all * (uint64_t)cols * sizeof(float));
-    memset(&norm, 0, sizeof norm);
-    norm.x = norm.y = y;
-    norm.weight = v;
-    norm.bias = v + 1;
+    infer__rows_upload(c, &y, c->model->stack.query);
+    norm = infer__norm_of(c, v, &y, &y);
     norm.kind = INFER__NORM_LAYER;
-    norm.n_groups = 1;
-    norm.eps = c->model->hp.eps;
     infer__ops_of(&c->ctx)->norm(&c->ctx, &norm);
     infer__product(c, &y, m + 1, v + 2, &z);
     memset(&at, 0, sizeof at);
@@ -651,7 +642,7 @@ static void infer__steps_end_in(infer_context *c, infer__tensor *t, infer__tenso
     infer__copy_rows(c, t, x);
     if (p->lists.host) {
         const infer__tensor y = infer__pass_kept(c, x->rows, 0, x->rows, c->model->stack.list);
-        infer__ops_of(&c->ctx)->upload(&c->ctx, y.buf, y.offset, p->lists.host, p->lists.bytes);
+        infer__rows_upload(c, &y, p->lists.host);
     }
 }
 
