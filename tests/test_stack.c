@@ -203,7 +203,7 @@ static void test_stack_recorded(void) {
 
 /* ---- files that are not as they should be ---- */
 
-static infer_result stack_memory(infer_model **m, const char *data, size_t n, infer_error *e) {
+static infer_result stack_memory(infer_model **m, int32_t kind, const char *data, size_t n, infer_error *e) {
     infer__gguf_origin o;
     infer_model_params p;
     memset(&o, 0, sizeof o);
@@ -212,19 +212,19 @@ static infer_result stack_memory(infer_model **m, const char *data, size_t n, in
     o.size = n;
     p.allocator.alloc = check_alloc;
     p.allocator.free = check_free;
-    return infer__stack_open(m, &o, INFER__STACK_VISION, &p, e);
+    return infer__stack_open(m, &o, kind, &p, e);
 }
 
-/* The file of a row of STACK_CASES, and the model; free() it and close it. */
-static char *stack_file(size_t i, size_t *n, infer_model **m) {
+/* A projector's file, and the model; free() it and close it. */
+static char *stack_file(const char *name, int32_t kind, size_t *n, infer_model **m) {
     infer_error e;
     char path[200], *data;
     *m = NULL;
-    check_detail = STACK_CASES[i][0];
-    snprintf(path, sizeof path, "vision/models/%s.gguf", STACK_CASES[i][0]);
+    check_detail = name;
+    snprintf(path, sizeof path, "vision/models/%s.gguf", name);
     data = check_read(check_reference(path), n);
     CHECK(data != NULL);
-    if (data && stack_memory(m, data, *n, &e)) check_note(__FILE__, __LINE__, e.message);
+    if (data && stack_memory(m, kind, data, *n, &e)) check_note(__FILE__, __LINE__, e.message);
     return data;
 }
 
@@ -278,11 +278,11 @@ static void test_stack_missing(void) {
     for (f = 0; f < sizeof STACK_CASES / sizeof *STACK_CASES; f += (size_t)check_every(5)) {
         infer_model *m, *other;
         infer_error e;
-        char *data = stack_file(f, &n, &m);
+        char *data = stack_file(STACK_CASES[f][0], INFER__STACK_VISION, &n, &m);
         for (i = 0; m && i < m->gguf.n_tensors; i++) {
             const char *name = m->gguf.tensors[i].name;
             char *file = stack_without(data, n, m, i, &size), part[96];
-            const infer_result r = stack_memory(&other, file, size, &e);
+            const infer_result r = stack_memory(&other, INFER__STACK_VISION, file, size, &e);
             check_detail = name;
             snprintf(part, sizeof part, "%.*s", (int)(strrchr(name, '.') - name), name); /* or its bias, left alone */
             if (strstr(part, "attn_qkv")) part[strlen(part) - 2] = 0;
@@ -325,11 +325,9 @@ static void test_stack_refused(void) {
     infer_error e;
     char *data, *at, was[40];
     size_t i, n;
-    int32_t f = 0;
     uint32_t v;
     if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
-    while (strcmp(STACK_CASES[f][0], "gemma3") != 0) f++;
-    data = stack_file((size_t)f, &n, &m);
+    data = stack_file("gemma3", INFER__STACK_VISION, &n, &m);
     for (i = 0; data && i < sizeof cases / sizeof *cases; i++) {
         check_detail = cases[i].find;
         at = stack_find(data, n, cases[i].find);
@@ -337,20 +335,20 @@ static void test_stack_refused(void) {
         if (!at) continue;
         memcpy(was, at, strlen(cases[i].put));
         memcpy(at, cases[i].put, strlen(cases[i].put));
-        CHECK(stack_memory(&other, data, n, &e) != INFER_OK && other == NULL);
+        CHECK(stack_memory(&other, INFER__STACK_VISION, data, n, &e) != INFER_OK && other == NULL);
         CHECK_HAS(e.message, cases[i].says);
         memcpy(at, was, strlen(cases[i].put));
     }
     at = stack_find(data, n, "clip.projector_type") + strlen("clip.projector_type") + 12;
     CHECK(memcmp(at, "gemma3", 6) == 0);
     memcpy(at, "gemma9", 6);
-    CHECK(stack_memory(&other, data, n, &e) == INFER_ERR_UNSUPPORTED);
+    CHECK(stack_memory(&other, INFER__STACK_VISION, data, n, &e) == INFER_ERR_UNSUPPORTED);
     CHECK_HAS(e.message, "projector type \"gemma9\"");
     memcpy(at, "gemma3", 6);
     at = stack_find(data, n, "clip.vision.projection_dim") + strlen("clip.vision.projection_dim") + 4;
     v = infer__load_u32(at);
     at[0] = (char)(v + 32);
-    CHECK(stack_memory(&other, data, n, &e) == INFER_ERR_FORMAT);
+    CHECK(stack_memory(&other, INFER__STACK_VISION, data, n, &e) == INFER_ERR_FORMAT);
     CHECK_HAS(e.message, "projection_dim");
     at[0] = (char)v;
     check_detail = "sizes";
@@ -364,52 +362,95 @@ static void test_stack_refused(void) {
     free(data);
 }
 
-/* Every number of the metadata becomes another one: refused, or computed. */
-static void test_stack_hostile(void) {
-    static const uint32_t values[] = { 0, 1, 3, 5, 255, 1 << 20, 0x7fffffff, 0xffffffff };
-    size_t f, n, v;
-    int32_t i;
-    if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
-    for (f = 0; f < sizeof STACK_CASES / sizeof *STACK_CASES; f += (size_t)check_every(5)) {
-        infer_model *m, *other;
-        infer_error e;
-        char *data = stack_file(f, &n, &m);
-        for (i = 0; m && i < m->gguf.n_kv; i++)
-            for (v = 0; v < sizeof values / sizeof *values && m->gguf.kv[i].type == INFER__GGUF_U32; v++) {
-                char *at = data + m->gguf.kv[i].offset, was[4];
-                memcpy(was, at, 4);
-                at[0] = (char)values[v];
-                at[1] = (char)(values[v] >> 8);
-                at[2] = (char)(values[v] >> 16);
-                at[3] = (char)(values[v] >> 24);
-                check_detail = m->gguf.kv[i].key;
-                if (stack_memory(&other, data, n, &e) == INFER_OK) {
-                    const int32_t side = other->stack.patch * other->stack.merge;
-                    const int32_t most = side > 0 && side < 200 ? side * INFER__MAX(other->stack.image / side, 1) : 0;
-                    const int32_t tokens = most > 0 && most < 300 ? infer__stack_tokens(other, most, most, &e) : 0;
-                    infer_context *c = NULL;
-                    infer_context_params p;
-                    memset(&p, 0, sizeof p);
-                    p.threads = 1;
-                    if (tokens > 0 && tokens < 4096 && (int64_t)tokens * infer__stack_width(other) < 1 << 22 &&
-                        infer__stack_context(&c, other, &p, most, most, &e) == INFER_OK) {
-                        float *in = (float *)calloc((size_t)most * (size_t)most * 3, sizeof *in);
-                        float *out = (float *)calloc((size_t)tokens * (size_t)infer__stack_width(other), sizeof *out);
-                        infer__stack_encode(c, in, most, most, NULL, NULL, out, &e);
-                        free(in);
-                        free(out);
-                        CHECK(infer_context_destroy(c) == INFER_OK);
-                    }
-                    CHECK(infer_model_close(other) == INFER_OK);
-                } else CHECK(e.message[0] != 0);
-                memcpy(at, was, 4);
-            }
-        CHECK(infer_model_close(m) == INFER_OK);
-        free(data);
+/* Encode zeros, in a size that the model may read. */
+static void stack_use(infer_model *m) {
+    const int sound = m->stack.kind == INFER__STACK_AUDIO;
+    const int32_t side = m->stack.patch * m->stack.merge;
+    const int32_t most = side > 0 && side < 200 ? side * INFER__MAX(m->stack.image / side, 1) : 0;
+    const int32_t width = sound ? 200 : most, height = sound ? m->stack.bins : most;
+    infer_context *c = NULL;
+    infer_context_params p;
+    infer_error e;
+    const int32_t tokens = width > 0 && width < 300 ? infer__stack_tokens(m, width, height, &e) : 0;
+    memset(&p, 0, sizeof p);
+    p.threads = 1;
+    if (tokens > 0 && tokens < 4096 && (int64_t)tokens * infer__stack_width(m) < 1 << 22 &&
+        infer__stack_context(&c, m, &p, width, height, &e) == INFER_OK) {
+        float *in = (float *)calloc((size_t)width * (size_t)height * (sound ? 1 : 3), sizeof *in);
+        float *out = (float *)calloc((size_t)tokens * (size_t)infer__stack_width(m), sizeof *out);
+        memset(&e, 0, sizeof e);
+        CHECK(infer__stack_encode(c, in, width, height, NULL, NULL, out, &e) == INFER_OK || e.message[0]);
+        free(in);
+        free(out);
+        CHECK(infer_context_destroy(c) == INFER_OK);
     }
 }
 
-/* Opening, a context, a picture: each allocation fails once. */
+/* Every number of the metadata becomes another one: refused, or computed. */
+static void stack_hostile(const char *name, int32_t kind) {
+    static const uint32_t values[] = { 0, 1, 2, 3, 5, 255, 1 << 20, 0x7fffffff, 0xffffffff };
+    size_t n, v, k;
+    int32_t i;
+    infer_model *m, *other;
+    infer_error e;
+    char *data = stack_file(name, kind, &n, &m);
+    for (i = 0; m && i < m->gguf.n_kv; i++)
+        for (v = 0; v < sizeof values / sizeof *values && m->gguf.kv[i].type == INFER__GGUF_U32; v++) {
+            char *at = data + m->gguf.kv[i].offset, was[4];
+            memcpy(was, at, 4);
+            for (k = 0; k < 4; k++) at[k] = (char)(values[v] >> 8 * k);
+            check_detail = m->gguf.kv[i].key;
+            memset(&e, 0, sizeof e);
+            if (stack_memory(&other, kind, data, n, &e) == INFER_OK) {
+                if (other) stack_use(other);
+                CHECK(infer_model_close(other) == INFER_OK);
+            } else CHECK(e.message[0] != 0);
+            memcpy(at, was, 4);
+        }
+    CHECK(m && infer_model_close(m) == INFER_OK);
+    free(data);
+}
+
+static void test_stack_hostile(void) {
+    size_t f;
+    if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
+    for (f = 0; f < sizeof STACK_CASES / sizeof *STACK_CASES; f += (size_t)check_every(5)) stack_hostile(STACK_CASES[f][0], INFER__STACK_VISION);
+}
+
+/* Opening, a context, encoding: each allocation fails once. */
+static void stack_fails(const char *file, int32_t kind, const stack_entry *x) {
+    const long live = check_live;
+    float *out = (float *)malloc((size_t)x->tokens * (size_t)x->cols * sizeof *out);
+    int over = 0, at;
+    for (at = 1; !over && at < 3000; at++) {
+        infer_model_params p;
+        infer_context_params cp;
+        infer_model *m = NULL;
+        infer_context *c = NULL;
+        infer_error e;
+        infer_result r;
+        memset(&p, 0, sizeof p);
+        memset(&cp, 0, sizeof cp);
+        p.allocator.alloc = check_alloc;
+        p.allocator.free = check_free;
+        cp.threads = 2;
+        check_allocs = 0;
+        check_fail_at = at;
+        r = stack_open(&m, file, kind, &p, &e);
+        if (!r) CHECK(infer__stack_tokens(m, x->width, x->height, &e) == x->tokens && infer__stack_width(m) == x->cols);
+        if (!r) r = infer__stack_context(&c, m, &cp, x->width, x->height, &e);
+        if (!r) r = infer__stack_encode(c, x->in, x->width, x->height, NULL, NULL, out, &e);
+        over = check_allocs < at;
+        check_fail_at = 0;
+        CHECK(over ? r == INFER_OK : r == INFER_ERR_MEMORY || r == INFER_OK);
+        if (r) CHECK(e.code == r && e.message[0]);
+        CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
+        CHECK(check_live == live);
+    }
+    CHECK(over && at > 20);
+    free(out);
+}
+
 static void test_stack_oom(void) {
     static const char *const names[] = { "gemma3 gradient-64x48", "minicpmv gradient-56x56", "qwen25vl checker-20x20",
                                          "qwen3vl noise-37x91", "gemma4v gradient-64x48", "glm4v gradient-84x84" };
@@ -417,42 +458,14 @@ static void test_stack_oom(void) {
     if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
     for (f = 0; f < sizeof names / sizeof *names; f++) {
         const int model = (int)strcspn(names[f], " ");
-        const long live = check_live;
         stack_entry x;
         char name[100], file[100];
-        float *out;
-        int over = 0, at;
         snprintf(name, sizeof name, "%.*s_%s", model, names[f], names[f] + model + 1);
         snprintf(file, sizeof file, "%.*s", model, names[f]);
         check_detail = name;
         CHECK(stack_entry_open(name, 0, 0, &x));
         if (check_bad) return;
-        out = (float *)malloc((size_t)x.tokens * (size_t)x.cols * sizeof *out);
-        for (at = 1; !over && at < 3000; at++) {
-            infer_model_params p;
-            infer_context_params cp;
-            infer_model *m = NULL;
-            infer_context *c = NULL;
-            infer_error e;
-            infer_result r;
-            memset(&p, 0, sizeof p);
-            memset(&cp, 0, sizeof cp);
-            p.allocator.alloc = check_alloc;
-            p.allocator.free = check_free;
-            cp.threads = 2;
-            check_allocs = 0;
-            check_fail_at = at;
-            r = stack_open(&m, file, INFER__STACK_VISION, &p, &e);
-            if (!r) r = infer__stack_context(&c, m, &cp, x.width, x.height, &e);
-            if (!r) r = infer__stack_encode(c, x.in, x.width, x.height, NULL, NULL, out, &e);
-            over = check_allocs < at;
-            check_fail_at = 0;
-            CHECK(over ? r == INFER_OK : r == INFER_ERR_MEMORY || r == INFER_OK);
-            if (r) CHECK(e.code == r && e.message[0]);
-            CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
-        }
-        CHECK(over && at > 20 && check_live == live);
-        free(out);
+        stack_fails(file, INFER__STACK_VISION, &x);
         stack_entry_close(&x);
     }
 }

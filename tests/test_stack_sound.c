@@ -20,7 +20,6 @@ static void test_stack_sounds(void) {
 static infer_result stack_altered(const char *file, const char *from, const char *to, int32_t value, infer_error *e) {
     char path[200];
     size_t size = 0, i, n = strlen(from);
-    infer__gguf_origin o;
     infer_model *m = NULL;
     infer_result r;
     char *data;
@@ -34,10 +33,7 @@ static infer_result stack_altered(const char *file, const char *from, const char
         else memcpy(data + i + n + 4, &value, 4);
     }
     CHECK(found && (!to || strlen(to) == n));
-    memset(&o, 0, sizeof o);
-    o.data = data;
-    o.size = size;
-    r = infer__stack_open(&m, &o, INFER__STACK_AUDIO, NULL, e);
+    r = stack_memory(&m, INFER__STACK_AUDIO, data, size, e);
     CHECK(infer_model_close(m) == INFER_OK);
     free(data);
     return r;
@@ -110,87 +106,32 @@ static void test_stack_sound_sizes(void) {
     check_detail = NULL;
 }
 
-/* The n-th allocation fails, of opening, of making the context, of encoding. Frames whose last group is filled up. */
+/* Frames whose last group is filled up, and a chunk. */
 static void test_stack_sound_memory(void) {
     static const struct { const char *file; int32_t frames, bins, tokens; } t[] = { { "ultravox", 44, 80, 3 }, { "qwen3a", 100, 128, 13 } };
     size_t i;
     if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
     for (i = 0; i < sizeof t / sizeof *t; i++) {
-        const long live = check_live;
-        float *in = (float *)calloc((size_t)t[i].frames * (size_t)t[i].bins, sizeof *in), out[13 * 64];
-        long at;
-        int failed = 1;
-        for (at = 1; failed && at < 2000; at++) {
-            infer_model_params p;
-            infer_context *c = NULL;
-            infer_model *m = NULL;
-            infer_error e;
-            infer_result r;
-            memset(&p, 0, sizeof p);
-            p.allocator.alloc = check_alloc;
-            p.allocator.free = check_free;
-            check_allocs = 0;
-            check_fail_at = at;
-            r = stack_open(&m, t[i].file, INFER__STACK_AUDIO, &p, &e);
-            if (!r) CHECK(infer__stack_tokens(m, t[i].frames, t[i].bins, &e) == t[i].tokens);
-            if (!r) r = infer__stack_context(&c, m, NULL, t[i].frames, t[i].bins, &e);
-            if (!r) r = infer__stack_encode(c, in, t[i].frames, t[i].bins, NULL, NULL, out, &e);
-            failed = check_allocs >= at;
-            check_fail_at = 0;
-            check_detail = t[i].file;
-            if (r && r != INFER_ERR_MEMORY) check_note(__FILE__, __LINE__, e.message);
-            CHECK(failed || !r);
-            CHECK(infer_context_destroy(c) == INFER_OK && infer_model_close(m) == INFER_OK);
-            CHECK(check_live == live);
-        }
-        CHECK(!failed);
+        float *in = (float *)calloc((size_t)t[i].frames * (size_t)t[i].bins, sizeof *in);
+        stack_entry x;
+        memset(&x, 0, sizeof x);
+        x.in = in;
+        x.width = t[i].frames;
+        x.height = t[i].bins;
+        x.tokens = t[i].tokens;
+        x.cols = 64;
+        check_detail = t[i].file;
+        stack_fails(t[i].file, INFER__STACK_AUDIO, &x);
         free(in);
     }
     check_detail = NULL;
 }
 
-/* Every number of the metadata becomes another one: refused, or computed. */
 static void test_stack_sound_hostile(void) {
     static const char *const files[] = { "ultravox", "voxtral", "glma", "qwen3a" };
-    static const uint32_t values[] = { 0, 1, 2, 3, 5, 255, 1 << 20, 0x7fffffff, 0xffffffff };
-    size_t f, v, k, n;
-    int32_t i;
+    size_t f;
     if (!check_reference("")) SKIP("INFER_TEST_DATA is not set");
-    for (f = 0; f < sizeof files / sizeof *files; f++) {
-        infer_model *m = stack_model(files[f], INFER__STACK_AUDIO, INFER_CPU_BEST), *other;
-        infer__gguf_origin o;
-        infer_error e;
-        char path[200], *data;
-        snprintf(path, sizeof path, "vision/models/%s.gguf", files[f]);
-        data = check_read(check_reference(path), &n);
-        memset(&o, 0, sizeof o);
-        o.data = data;
-        o.size = n;
-        CHECK(m && data);
-        for (i = 0; m && data && i < m->gguf.n_kv; i++)
-            for (v = 0; v < sizeof values / sizeof *values && m->gguf.kv[i].type == INFER__GGUF_U32; v++) {
-                char *at = data + m->gguf.kv[i].offset, was[4];
-                memcpy(was, at, 4);
-                for (k = 0; k < 4; k++) at[k] = (char)(values[v] >> 8 * k);
-                check_detail = m->gguf.kv[i].key;
-                if (infer__stack_open(&other, &o, INFER__STACK_AUDIO, NULL, &e) == INFER_OK) {
-                    const int32_t bins = other->stack.bins, tokens = infer__stack_tokens(other, 200, bins, &e);
-                    infer_context *c = NULL;
-                    if (tokens > 0 && infer__stack_context(&c, other, NULL, 200, bins, &e) == INFER_OK) {
-                        float *in = (float *)calloc(200 * (size_t)bins, sizeof *in);
-                        float *out = (float *)calloc((size_t)tokens * (size_t)infer__stack_width(other), sizeof *out);
-                        CHECK(infer__stack_encode(c, in, 200, bins, NULL, NULL, out, &e) == INFER_OK || e.message[0]);
-                        free(in);
-                        free(out);
-                        CHECK(infer_context_destroy(c) == INFER_OK);
-                    }
-                    CHECK(infer_model_close(other) == INFER_OK);
-                } else CHECK(e.message[0] != 0);
-                memcpy(at, was, 4);
-            }
-        CHECK(infer_model_close(m) == INFER_OK);
-        free(data);
-    }
+    for (f = 0; f < sizeof files / sizeof *files; f++) stack_hostile(files[f], INFER__STACK_AUDIO);
     check_detail = NULL;
 }
 
