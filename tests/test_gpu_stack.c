@@ -1,5 +1,5 @@
-/* test_gpu_stack.c: encoders of pictures and sound on a device, against the CPU's exact results; what devices have no kernels for runs
- * on the CPU. Uses test_stack.c and test_gpu_models.c. */
+/* test_gpu_stack.c: encoders of pictures on a device, against the CPU's exact results; what devices have no kernels for is
+ * refused. Uses test_stack.c and test_gpu_models.c. */
 
 static infer_model *gpu_stack_open(const char *file, int32_t kind, int32_t backend) {
     infer_model_params p;

@@ -414,13 +414,25 @@ static void infer__step_breaks(infer__walk *w, int breaks) {
     infer__walk_to(w, y, 1);
 }
 
+/* All rows of y are this one: uploaded once, then copied, twice as many each time. */
+static void infer__walk_repeat(infer__walk *w, const infer__tensor *y, const float *from) {
+    infer__tensor x, to;
+    int32_t n;
+    infer__walk_row(w, y, 0, from);
+    for (n = 1; n < y->rows; n *= 2) {
+        x = infer__some_rows(y, 0, INFER__MIN(n, y->rows - n));
+        to = infer__some_rows(y, n, x.rows);
+        infer__copy_rows(w->c, &x, &to);
+    }
+}
+
 /* t = (t - the one vector) * the other. */
 static void infer__step_std(infer__walk *w) {
     const infer__stack *s = &w->c->model->stack;
     infer__tensor y = infer__walk_room(w, 1, w->t.rows, w->t.cols);
     infer__add_args less;
     infer__act_args times;
-    int32_t i, k;
+    int32_t k;
     if (!s->vectors[1]) return;
     memset(&less, 0, sizeof less);
     memset(&times, 0, sizeof times);
@@ -429,7 +441,7 @@ static void infer__step_std(infer__walk *w) {
     less.scale = -1;
     times.kind = INFER__ACT_LINEAR;
     for (k = 1; k < 3; k++) {
-        for (i = 0; i < y.rows; i++) infer__walk_row(w, &y, i, s->vectors[k]);
+        infer__walk_repeat(w, &y, s->vectors[k]);
         if (k == 1) infer__ops_of(&w->c->ctx)->add(&w->c->ctx, &less);
         else infer__ops_of(&w->c->ctx)->act(&w->c->ctx, &times);
     }
