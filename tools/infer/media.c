@@ -76,6 +76,12 @@ int cli_media_is_sound(const char *path) {
 
 static int show(void *user, float done) { return cli_progress_show(user, done) || cli_run_interrupted(); }
 
+void cli_encode_params(const cli_common *common, infer_encode_params *out) {
+    out->min_tokens = (int32_t)common->image_min;
+    out->max_tokens = (int32_t)common->image_max;
+    out->threads = (int32_t)common->threads;
+}
+
 infer_media *cli_media_open(const char *command, infer_model *model, const cli_common *common, const char *path) {
     infer_encode_params params;
     memset(&params, 0, sizeof params);
@@ -93,9 +99,7 @@ infer_media *cli_media_encode(const char *command, infer_model *model, const cli
     const int hears = cli_media_is_sound(path);
     memset(&image, 0, sizeof image);
     memset(&sound, 0, sizeof sound);
-    params.min_tokens = (int32_t)common->image_min;
-    params.max_tokens = (int32_t)common->image_max;
-    params.threads = (int32_t)common->threads;
+    cli_encode_params(common, &params);
     params.progress = show;
     params.progress_user = &bar;
     cli_progress_begin(&bar, hears ? "sound" : "picture");
