@@ -417,11 +417,22 @@ static void test_media_prompt_kept(void) {
     }
 }
 
-typedef struct shown_nested { infer_model *m; const infer_image *image; int32_t refused; } shown_nested;
+typedef struct shown_nested { infer_model *m; const infer_image *image, *kept; int32_t refused, found; } shown_nested;
+/* Another thread gets what is kept while this one encodes. */
+static void shown_other(void *arg) {
+    shown_nested *x = (shown_nested *)arg;
+    infer_media *a = NULL;
+    x->found += infer_media_encode(&a, x->m, x->kept, 1, NULL, NULL) == INFER_OK && infer_media_free(a) == INFER_OK;
+}
 static int shown_again(void *user, float done) {
     shown_nested *x = (shown_nested *)user;
     infer_media *a = NULL;
+    infer__thread thread;
     (void)done;
+    if (x->refused == 0 && infer__thread_start(&thread, shown_other, x)) {
+        infer__thread_join(&thread);
+        CHECK(x->found == 1);
+    }
     x->refused += infer_media_encode(&a, x->m, x->image, 1, NULL, NULL) == INFER_ERR_STATE && !a;
     return 0;
 }
@@ -451,14 +462,14 @@ static void test_media_prompt_slices(void) {
 
 /* Cancelled, and then not; by its own callback; without a projector, or with one of another width. */
 static void test_media_prompt_refused(void) {
-    uint8_t rgb[48] = { 9 };
-    infer_image image;
+    uint8_t rgb[48] = { 9 }, first[48];
+    infer_image image, kept;
     infer_sound sound;
     infer_encode_params how;
     infer_media *a = NULL;
     infer_error e;
     shown w;
-    shown_nested nested = { NULL, NULL, 0 };
+    shown_nested nested = { NULL, NULL, NULL, 0, 0 };
     int calls = -1001;
     if (!check_reference("")) SKIP("needs INFER_TEST_DATA");
     if (!shown_begin(&w, 0)) return;
@@ -473,6 +484,10 @@ static void test_media_prompt_refused(void) {
     CHECK(infer_media_encode(&a, w.m, &image, 1, &how, &e) == INFER_OK && a && infer_media_free(a) == INFER_OK);
     nested.m = w.m;
     nested.image = &image;
+    memcpy(first, rgb, sizeof first);
+    kept = image;
+    kept.rgb = first;
+    nested.kept = &kept;
     rgb[0]++; /* another one */
     how.progress = shown_again;
     how.progress_user = &nested;

@@ -39,17 +39,8 @@ INFER_API infer_result infer_media_encode_sound(infer_media **out, infer_model *
 }
 
 INFER_API int32_t infer_media_positions(const infer_media *media, int32_t *embeddings) {
-    infer__ids x;
-    int32_t n = 0, i;
-    for (i = 0; media && i < media->n_parts; i++) n += media->parts[i].n;
-    if (embeddings) *embeddings = n;
-    if (!media) return 0;
-    memset(&x, 0, sizeof x);
-    x.mem = &media->model->mem;
-    x.model = media->model;
-    if (infer__ids_media(&x, media, NULL) == INFER_OK) n = (int32_t)x.n; /* else without the tokens around */
-    infer__ids_free(&x);
-    return n;
+    if (embeddings) *embeddings = media ? media->rows : 0;
+    return media ? media->positions : 0;
 }
 
 INFER_API const float *infer_media_embeddings(const infer_media *media, int32_t number, int32_t *n, int32_t *width) {

@@ -38,6 +38,8 @@ static infer_result infer__media_make(infer_media **out, infer_model *m, const i
                                       infer_error *err) {
     infer_media *x = (infer_media *)infer__calloc(&m->mem, 1, sizeof *x);
     const uint64_t width = (uint64_t)m->hp.n_embd * (uint64_t)(1 + m->hp.n_deepstack) * sizeof(float);
+    infer_result r = INFER_OK;
+    infer__ids ids;
     int32_t i;
     if (!x || !(x->parts = (infer__media_part *)infer__calloc(&m->mem, (uint64_t)n, sizeof *x->parts))) goto no_memory;
     x->model = m;
@@ -53,15 +55,28 @@ static infer_result infer__media_make(infer_media **out, infer_model *m, const i
         *p = parts[i];
         p->hash = infer__fnv(infer__fnv(INFER__FNV, &p->n, 4 * sizeof p->n), p->rows, (uint64_t)p->n * width);
     }
+    memset(&ids, 0, sizeof ids);
+    ids.mem = &m->mem;
+    ids.model = m;
+    for (i = 0; i < n; i++) x->rows += x->parts[i].n;
+    x->positions = x->rows;
+    if (infer__tokenizer_size(m->tokenizer) > 0) { /* not of a projector alone */
+        r = infer__ids_media(&ids, x, err);
+        x->positions = (int32_t)ids.n;
+        infer__ids_free(&ids);
+        if (r) goto failed;
+    }
     infer__atomic_set(&x->refs, INFER__OWNED);
     infer__model_hold(m);
     *out = x;
     return INFER_OK;
 no_memory:
+    r = infer__error(err, INFER_ERR_MEMORY, "no memory for a picture or sound");
+failed:
     for (i = 0; x && x->parts && i < n; i++) infer__free(&m->mem, x->parts[i].text);
     if (x) infer__free(&m->mem, x->parts);
     infer__free(&m->mem, x);
-    return infer__error(err, INFER_ERR_MEMORY, "no memory for a picture or sound");
+    return r;
 }
 
 static infer_token infer__media_token(const infer__media_part *p, int32_t i) {

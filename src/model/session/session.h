@@ -26,6 +26,7 @@ struct infer_media {
     infer_model *model; /* whose embeddings these are */
     infer__media_part *parts;
     int32_t n_parts;
+    int32_t rows, positions; /* of all parts; with the tokens of texts */
 };
 /* A run of positions that are media's. */
 typedef struct infer__media_span {

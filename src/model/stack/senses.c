@@ -273,12 +273,14 @@ static infer_result infer__encode_kept(infer__encoding *e, infer_media **out, in
     int own, fresh;
     infer__mutex_lock(&s->lock);
     own = s->thread == self;
+    *out = own ? NULL : infer__senses_find(s, key); /* what is kept waits for no encoding */
     infer__mutex_unlock(&s->lock);
     if (own) return infer__error(err, INFER_ERR_STATE, "a callback of an encoding cannot encode with the same model");
+    if (*out) return INFER_OK;
     infer__mutex_lock(&s->encoding);
     infer__mutex_lock(&s->lock);
     s->thread = self;
-    *out = infer__senses_find(s, key);
+    *out = infer__senses_find(s, key); /* another thread may have encoded it meanwhile */
     infer__mutex_unlock(&s->lock);
     fresh = !*out;
     if (fresh) r = infer__encode_list(e, out, err);
