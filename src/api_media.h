@@ -99,8 +99,9 @@ INFER_API int32_t infer_media_positions(const infer_media *media, int32_t *embed
  * text model: its file can be opened by infer_model_open; such a model encodes, and has neither text nor sessions. */
 INFER_API const float *infer_media_embeddings(const infer_media *media, int32_t number, int32_t *n, int32_t *width);
 /* The tokens of a text with a marker for each of n_media pictures and sounds: as infer_tokenize with these flags gives
- * them (no BOS), and tokens below -1 for embeddings, whose values depend on the picture alone. *count is the full
- * number; at most cap are written. Errors: ARGUMENT (markers and n_media differ; another model's media), MEMORY. */
+ * them (of INFER_TEXT_ADD_SPECIAL only BOS), and tokens below -1 for embeddings, whose values depend on the picture
+ * alone. *count is the full number; at most cap are written. Errors: ARGUMENT (markers and n_media differ; another
+ * model's media), MEMORY. */
 INFER_API infer_result infer_media_tokens(const infer_model *model, const char *text, size_t n, int32_t flags,
                                           infer_media *const *media, int32_t n_media, infer_token *out, size_t cap,
                                           size_t *count, infer_error *err);

@@ -52,10 +52,13 @@ static int shown_same(const queue_out *a, const queue_out *b) {
 
 /* The ids of a prompt with media, BOS in front where infer_generate adds it. */
 static int32_t shown_ids(const shown *w, const char *prompt, infer_media *const *media, int32_t n_media, infer_token *ids) {
+    static infer_token same[2048];
     infer_error e;
-    size_t n = 0, begins = 0;
+    size_t n = 0, begins = 0, n_same = 0;
     CHECK(infer_tokenize(w->m, "", 0, INFER_TEXT_ADD_SPECIAL, ids, 1, &begins, &e) == INFER_OK && begins <= 1);
     if (infer_media_tokens(w->m, prompt, strlen(prompt), 0, media, n_media, ids + begins, 2000, &n, &e) != INFER_OK) check_note(__FILE__, __LINE__, e.message);
+    CHECK(infer_media_tokens(w->m, prompt, strlen(prompt), INFER_TEXT_ADD_SPECIAL, media, n_media, same, 2048, &n_same, &e) == INFER_OK);
+    CHECK(n_same == begins + n && memcmp(same, ids, n_same * sizeof *same) == 0); /* BOS once */
     return (int32_t)(begins + n);
 }
 

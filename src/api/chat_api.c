@@ -536,15 +536,6 @@ INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *mode
     infer__bytes_free(&text);
     return infer__model_let(model, r);
 }
-#else
-INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *model, const infer_chat_params *chat,
-                                          const infer_chat_grammar_params *params, infer_error *err) {
-    (void)model;
-    (void)chat;
-    (void)params;
-    if (out) *out = NULL;
-    return infer__grammar_left_out(err);
-}
 #endif
 
 /* The caller's stop strings, plus the end mark of ChatML where it is used. */
@@ -745,14 +736,6 @@ INFER_API infer_result infer_chat_format(const infer_model *model, const infer_c
     if (count) *count = 0;
     return infer__chat_left_out(err);
 }
-INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *model, const infer_chat_params *chat,
-                                          const infer_chat_grammar_params *params, infer_error *err) {
-    (void)model;
-    (void)chat;
-    (void)params;
-    if (out) *out = NULL;
-    return infer__chat_left_out(err);
-}
 INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler, const infer_chat_params *params,
                                   const infer_generate_params *generate, infer_chat_parser **reply,
                                   infer_generate_info *info) {
@@ -762,5 +745,20 @@ INFER_API infer_result infer_chat(infer_session *session, infer_sampler *sampler
     (void)info;
     if (reply) *reply = NULL;
     return session ? infer__chat_left_out(&session->error) : INFER_ERR_ARGUMENT;
+}
+#endif
+
+#if defined(INFER_NO_CHAT) || defined(INFER_NO_GRAMMAR)
+INFER_API infer_result infer_chat_grammar(infer_grammar **out, infer_model *model, const infer_chat_params *chat,
+                                          const infer_chat_grammar_params *params, infer_error *err) {
+    (void)model;
+    (void)chat;
+    (void)params;
+    if (out) *out = NULL;
+#if defined(INFER_NO_CHAT)
+    return infer__chat_left_out(err);
+#else
+    return infer__grammar_left_out(err);
+#endif
 }
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of pictures and sound in `infer run`, `chat` and `logits`: python3 tests/cli/test_pictures.py build/infer [WORD...]
+"""Tests of pictures and sound in `infer run`, `chat`, `logits`, `media` and `info`: python3 tests/cli/test_pictures.py build/infer [WORD...]
 
 The projectors, text models and pictures of the recorded references; their logits are llama.cpp's. Same harness as test_cli.py.
 """

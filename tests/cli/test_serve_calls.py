@@ -131,7 +131,7 @@ def names(folder):
 
 def choices(folder):
     """auto, none, required and a name, with reasoning before the call, in all three interfaces."""
-    s = Server(model(folder, template=TEMPLATE.split("{% if enable_thinking")[0]), "--ctx", "4096")
+    s = Server(model(folder, template=TEMPLATE.split("{% if enable_thinking")[0]), "--ctx", "4096", "--seed", "1")
     fn = TOOLS[1]["function"]
     plain, _, r = ask(s, tools=TOOLS, tool_choice="none", max_tokens=12, temperature=0)
     check(not plain["message"].get("tool_calls") and plain["message"]["content"].startswith(", there was"), "chat: none", r)
@@ -149,9 +149,9 @@ def choices(folder):
         used = [x for x in r.get("content", []) if x["type"] == "tool_use"]
         check(status == 200 and bool(used) == (what in ("any", "a name", "one")) and (len(used) == 1 or what not in ("a name", "one")) and all(set(x["input"]) == {"n"} for x in used), "messages: %s" % what, r)
     check(s.stop() == 0, "the server ends", s.log)
-    s = Server(model(folder), "--ctx", "4096")
-    for seed in range(2): # the template opens the reasoning, which ends after so many tokens
-        status, r = s.post("/v1/messages", messages=ONCE, tools=[{"name": "count", "input_schema": EASY}], max_tokens=1500, tool_choice={"type": "any"}, thinking={"type": "enabled", "budget_tokens": 20})
+    s = Server(model(folder), "--ctx", "4096", "--seed", "1")
+    for words in "Once upon a time", "One day": # the template opens the reasoning, which ends after so many tokens
+        status, r = s.post("/v1/messages", messages=[{"role": "user", "content": words}], tools=[{"name": "count", "input_schema": EASY}], max_tokens=1500, tool_choice={"type": "any"}, thinking={"type": "enabled", "budget_tokens": 20})
         kinds = [x["type"] for x in r.get("content", [])]
         check(status == 200 and kinds[0] == "thinking" and set(kinds[1:]) == {"tool_use"} and r["stop_reason"] == "tool_use" and r["content"][0]["thinking"], "reasoning before a call", r)
     status, r = s.post("/v1/messages", messages=ONCE, tools=[{"name": "count", "input_schema": EASY}], max_tokens=1500, tool_choice={"type": "any"}, thinking={"type": "disabled"})

@@ -362,6 +362,8 @@ int cli_projectors_beside(const char *model, char *out, size_t cap);
 int cli_projector_find(const char *command, const char *model, char *out, size_t cap);
 /* Is the file a WAV sound? 0 also when it cannot be read. Sounds that are not decoded are refused by name, whatever they are opened as. */
 int cli_media_is_sound(const char *path);
+/* The command line's limits and threads. */
+void cli_encode_params(const cli_common *common, infer_encode_params *out);
 /* The picture or sound of a file, for infer_media_free. NULL after saying why, or when Ctrl-C came. */
 infer_media *cli_media_open(const char *command, infer_model *model, const cli_common *common, const char *path);
 /* The same with what params has besides limits, threads and progress. */

@@ -76,6 +76,12 @@ int cli_media_is_sound(const char *path) {
 
 static int show(void *user, float done) { return cli_progress_show(user, done) || cli_run_interrupted(); }
 
+void cli_encode_params(const cli_common *common, infer_encode_params *out) {
+    out->min_tokens = (int32_t)common->image_min;
+    out->max_tokens = (int32_t)common->image_max;
+    out->threads = (int32_t)common->threads;
+}
+
 infer_media *cli_media_open(const char *command, infer_model *model, const cli_common *common, const char *path) {
     infer_encode_params params;
     memset(&params, 0, sizeof params);
@@ -93,9 +99,7 @@ infer_media *cli_media_encode(const char *command, infer_model *model, const cli
     const int hears = cli_media_is_sound(path);
     memset(&image, 0, sizeof image);
     memset(&sound, 0, sizeof sound);
-    params.min_tokens = (int32_t)common->image_min;
-    params.max_tokens = (int32_t)common->image_max;
-    params.threads = (int32_t)common->threads;
+    cli_encode_params(common, &params);
     params.progress = show;
     params.progress_user = &bar;
     cli_progress_begin(&bar, hears ? "sound" : "picture");
@@ -147,28 +151,18 @@ char *cli_media_prompt(const char *command, char *text, size_t *n, int n_media) 
 
 int cli_media_tokenize(const char *command, const infer_model *model, const char *text, size_t n, int32_t flags,
                        const cli_media *media, infer_token **ids, size_t *count) {
-    const infer_token bos = infer_token_special(model, INFER_SPECIAL_BOS);
-    infer_token first[4];
     infer_error err;
-    size_t begins = 0, cap = 0;
+    size_t cap = 0;
     if (media->n == 0) return cli_tokenize(command, model, text, n, flags, ids, count);
     *ids = NULL;
-    if ((flags & INFER_TEXT_ADD_SPECIAL) && bos >= 0 && infer_tokenize(model, "", 0, INFER_TEXT_ADD_SPECIAL, first, 4, &begins, &err) == INFER_OK)
-        begins = begins > 0 && first[0] == bos;
-    flags &= ~INFER_TEXT_ADD_SPECIAL;
     for (;;) { /* the second round has room */
-        if (infer_media_tokens(model, text, n, flags, media->items, media->n, *ids ? *ids + begins : NULL, cap, count, &err) != INFER_OK) {
+        if (infer_media_tokens(model, text, n, flags, media->items, media->n, *ids, cap, count, &err) != INFER_OK) {
             cli_fail(command, "%s", err.message);
             break;
         }
-        if (*ids) {
-            if (begins) (*ids)[0] = bos;
-            if (begins && *count && (*ids)[1] == bos) memmove(*ids, *ids + 1, *count * sizeof **ids); /* the text has one */
-            else *count += begins;
-            return 1;
-        }
+        if (*ids) return 1;
         cap = *count;
-        if ((*ids = cli_alloc(command, cap + begins + 1, sizeof **ids)) == NULL) break;
+        if ((*ids = cli_alloc(command, cap + 1, sizeof **ids)) == NULL) break;
     }
     free(*ids);
     *ids = NULL;

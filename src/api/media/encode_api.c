@@ -60,6 +60,7 @@ INFER_API infer_result infer_media_tokens(const infer_model *model, const char *
     infer_segment segment;
     infer__ids x;
     infer_result r;
+    const int begins = n_media > 0 && (flags & INFER_TEXT_ADD_SPECIAL); /* once, not for each piece of the text */
     if (count) *count = 0;
     r = infer__text_check(model, "text", text, n, flags, INFER_TEXT_SPECIAL, out, cap, count, err);
     if (r == INFER_OK) r = infer__media_check(model, media, n_media, err);
@@ -72,7 +73,9 @@ INFER_API infer_result infer_media_tokens(const infer_model *model, const char *
     segment.n = n;
     x.mem = infer__model_mem(model);
     x.model = model;
+    if (begins) flags &= ~INFER_TEXT_ADD_SPECIAL;
     r = infer__ids_make(&x, &segment, 1, NULL, flags, media, n_media, err);
+    if (r == INFER_OK && begins) r = infer__ids_begin(&x, err);
     if (r == INFER_OK) {
         *count = x.n;
         if (cap > 0 && x.n > 0) memcpy(out, x.ids, INFER__MIN(cap, x.n) * sizeof *out);

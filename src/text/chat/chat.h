@@ -32,6 +32,7 @@ enum {
     INFER__CALL_EACH = 1024,     /* `section` is around each call */
     INFER__CALL_TYPED = 2048     /* XML: a key has an attribute string="true" or "false" */
 };
+#define INFER__MM "]<]minimax[>[" /* before each tag of NESTED */
 typedef struct infer__chat_call_kind {
     const char *name;
     int shape, flags;

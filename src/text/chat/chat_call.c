@@ -314,7 +314,7 @@ static int infer__chat_xml_value(infer__chat_reader *p, size_t from, size_t end)
     infer__json_quote(&b->args, key, n_key);
     infer__bytes_text(&b->args, ": ");
     if (b->kind->flags & INFER__CALL_NESTED)
-        return infer__chat_elements(s + from, end - from, "]<]minimax[>[", schema, 0, &b->args);
+        return infer__chat_elements(s + from, end - from, INFER__MM, schema, 0, &b->args);
     return infer__chat_value_put(&b->args, s + from, end - from, schema, how);
 }
 
@@ -404,7 +404,7 @@ static int infer__chat_xml_end(infer__chat_reader *p) {
         b->step = INFER__XML_VALUE;
     }
     if (!w) { /* the key is the tag */
-        infer__format(close, sizeof close, "]<]minimax[>[</%.*s>", (int)b->n_key, p->in.s + b->key);
+        infer__format(close, sizeof close, INFER__MM "</%.*s>", (int)b->n_key, p->in.s + b->key);
         w = close;
     }
     if (!infer__chat_seek(b, p->in.s, p->in.n, w, &found)) return INFER__BODY_MORE;

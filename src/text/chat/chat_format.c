@@ -10,7 +10,6 @@
 #define INFER__BAR "\xef\xbd\x9c" /* U+FF5C: in DeepSeek's tokens */
 #define INFER__LOW "\xe2\x96\x81" /* U+2581 */
 #define INFER__DS(words) "<" INFER__BAR words INFER__BAR ">"
-#define INFER__MM "]<]minimax[>["
 #define INFER__HY ":opensource"
 
 /* Reasoning: a template may teach several. */

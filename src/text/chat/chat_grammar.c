@@ -156,9 +156,9 @@ static const infer__sx *infer__call_member(infer__args *args, infer__schema *c, 
         v[0] = infer__sx_pair(c, infer__sx_text(c, name->s, i), infer__sx_word(c, "="));
         return infer__sx_pair(c, v[0], infer__schema_rule(c, list->v, list->n));
     }
-    infer__format(end, sizeof end, "]<]minimax[>[</%s>", name->s);
+    infer__format(end, sizeof end, INFER__MM "</%s>", name->s);
     if (k->value_end) infer__format(end, sizeof end, "%s", k->value_end);
-    c->avoid[0] = k->value_end ? k->value_end : "]<]minimax[>["; /* also where elements are inside */
+    c->avoid[0] = k->value_end ? k->value_end : INFER__MM; /* also where elements are inside */
     c->avoid[1] = "<![CDATA[";
     text = typed || !kinds || (kinds & string) ? infer__call_strings(m, list, schema,
                                                                      typed || kinds == string ? 0

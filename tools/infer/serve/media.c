@@ -105,7 +105,6 @@ static void end_turn(server *s) {
 }
 
 static infer_result encode(job *j, int sound, const unsigned char *data, size_t n, infer_media **out, infer_error *err) {
-    const cli_common *common = j->server->options->common;
     infer_media_params decoding;
     infer_encode_params p;
     infer_image image;
@@ -115,9 +114,7 @@ static infer_result encode(job *j, int sound, const unsigned char *data, size_t 
     memset(&p, 0, sizeof p);
     decoding.max_pixels = (uint64_t)j->server->options->max_pixels;
     decoding.max_seconds = (double)j->server->options->max_sound;
-    p.min_tokens = (int32_t)common->image_min;
-    p.max_tokens = (int32_t)common->image_max;
-    p.threads = (int32_t)common->threads;
+    cli_encode_params(j->server->options->common, &p);
     decoding.limits.cancel = is_off;
     decoding.limits.user = j->call;
     p.progress = progress;
@@ -139,6 +136,7 @@ static int add(job *j, int sound, const unsigned char *data, size_t n, const cha
     infer_media **more = realloc(j->media, ((size_t)j->n_media + 1) * sizeof *more), *made = NULL;
     infer_error err;
     infer_result r;
+    int32_t positions;
     if (more == NULL) return fail(f, 503, NULL, NULL, "out of memory");
     j->media = more;
     if (!take_turn(s, j->call)) return 0;
@@ -148,10 +146,11 @@ static int add(job *j, int sound, const unsigned char *data, size_t n, const cha
     if (r == INFER_ERR_MEMORY) return fail(f, 503, NULL, NULL, "%s: %s", where, err.message);
     if (r != INFER_OK) return fail(f, 400, sound ? "invalid_audio" : "invalid_image", "messages", "%s: %s", where, err.message);
     j->media[j->n_media++] = made;
-    j->media_positions += infer_media_positions(made, NULL);
+    positions = infer_media_positions(made, NULL);
+    j->media_positions += positions;
     pthread_mutex_lock(&s->lock);
     s->counters.media[sound]++;
-    s->counters.media_positions += (uint64_t)infer_media_positions(made, NULL);
+    s->counters.media_positions += (uint64_t)positions;
     pthread_mutex_unlock(&s->lock);
     if (j->media_positions < j->model->positions) return 1;
     return fail(f, 400, "context_length_exceeded", "messages", "%s: the pictures and sounds take %ld positions and more, and a request has %ld", where,
