@@ -629,6 +629,27 @@ of a session that holds pictures: the text ends (INFER_STOP_FULL). A conversatio
 
 Decoders, limits and errors are at the declarations. Files are untrusted: pixels and seconds are limited before memory
 is taken. A host that decodes by itself fills in an infer_image or infer_sound.
+
+22. Layers elsewhere
+--------------------
+
+A model too large for one machine, or for one device's memory, is opened several times, each time with other layers:
+
+    with.first_layer = 0;  with.layers = 12;   (machine A: also the embedding and the head; prompts, sessions, results)
+    with.first_layer = 12; with.layers = 0;    (machine B: layer 12 to the last one)
+
+Each maps and holds the weights of its layers alone, and infer_model_memory says how much that is. All sessions are A's,
+and everything on them works as always: generation, queues, embeddings, rewinds, forks, saving, slices. After its layers
+A calls context_params.rest with a small message and the rows of the pass; whoever gets them passes them to
+infer_context_rows of B's context, and what that gives to the next one, or back to A. How they travel is up to you:
+tools/infer-mpi does it over MPI, and in one process they are two calls. The logits are those of one model, bit for bit.
+
+A pass without results, such as all of a long prompt but its last pass, gives nothing back, so A goes on with the next
+one while B works. To keep both busy while generating, use several contexts (docs/pipeline.md).
+
+Contexts must agree: cells, batch, kv_type, keep, sessions, and the same file. A message that does not fit is refused;
+rows are trusted, so the ways between machines must be. Refused by name: mtp, adapters, context_params.inputs, pictures
+whose embeddings go to later layers (deepstack) elsewhere, and cuts between layers that share keys and values.
 */
 #ifndef INFER_H
 #define INFER_H
@@ -836,6 +857,13 @@ INFER_API infer_result infer_eval(infer_context *context, const infer_step *step
  * layer. The layers of a GPU, and rows that attend to each other, are not split. */
 INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step *steps, int32_t n_steps,
                                         int32_t budget_ms, infer_error *err);
+/* A pass of a context with other layers of the same file: section 22. message is that of its context_params.rest, rows
+ * the n floats that came with it, or that the layers before gave; there is room for cap of them. *back floats take their
+ * place, for the layers that follow, or, after the last one, for the caller of rest. The context's model does not have
+ * layer 0, and its cells, batch, kv_type, keep and sessions are those of the other one. ARGUMENT: it does not fit, and
+ * nothing was done; after another error sessions that the pass had rows of are to be rewound. */
+INFER_API infer_result infer_context_rows(infer_context *context, const void *message, size_t size, float *rows,
+                                          size_t n, size_t cap, size_t *back, infer_error *err);
 /* Results of the last eval: row counts the tokens of the session's step from 0, or from the end with -1, -2, ...
  * Returns vocab floats, which the caller may change until the next eval, or NULL when that row was not requested. With
  * all layers on a device, the logits may still be there and are downloaded now; if that fails, the result is NULL too

@@ -128,6 +128,13 @@ typedef void (*infer_trace_fn)(void *user, int layer, const char *step, const fl
  * x is rows x cols float32, cols = dims[0], as the layer computes it, before products round it; valid during the call,
  * not to be changed. See infer_context_params.inputs. */
 typedef void (*infer_inputs_fn)(void *user, int32_t tensor, int32_t matrix, const float *x, size_t rows, size_t cols);
+/* The rest of a pass, in contexts that hold the other layers (section 22): give message and the n floats in rows to
+ * infer_context_rows of the one with the layers that follow, what comes back to that of the next one, and so on; what
+ * the last one gives, `back` floats, goes to rows, which has room for both. back 0: nothing is waited for, so the call
+ * may return once message and rows are copied or sent. Messages are worked on in the order in which they are given.
+ * Another result than INFER_OK is that of the eval, with the message of err. It must not call the context. */
+typedef infer_result (*infer_rest_fn)(void *user, const void *message, size_t size, float *rows, size_t n, size_t back,
+                                      infer_error *err);
 
 /* ---- parameters: all zero means all defaults ------------------------------------------------ */
 
@@ -167,6 +174,9 @@ typedef struct infer_context_params {
                              * that are evaluated again, or by a call that fails, are given all the same. On the CPU
                              * alone: UNSUPPORTED with layers on a GPU. It must not call the library */
     void *inputs_user;
+    infer_rest_fn rest; /* runs the layers that the model does not have: needed where model_params.layers leaves out the
+                         * last ones, and called by the thread that evaluates */
+    void *rest_user;
     uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_context_params;
 
@@ -191,6 +201,8 @@ typedef struct infer_model_params {
     int32_t preload; /* 1 = read the mapped weights of layers on the CPU before the call returns (with progress), so
                       * that no eval waits for the disk or for page faults; 2 = also lock the file in memory: MEMORY
                       * when the system does not allow that, UNSUPPORTED when it is not mapped */
+    int32_t first_layer; /* the model has `layers` layers from this one on, and maps and reads their weights alone: */
+    int32_t layers;      /* the others are elsewhere: see section 22. 0 = all from first_layer on */
     int32_t mtp; /* 1 = load the multi-token prediction blocks that follow the layers, for infer_generate_params.mtp:
                   * UNSUPPORTED when the file has none, or some that are not supported */
     int32_t vocab_only;        /* 1 = metadata, tensors by name and text only; sessions are refused */

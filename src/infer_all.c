@@ -146,6 +146,7 @@ INFER__COLD_BEGIN
 #include "model/session/further.c"         /* passes of the block that predicts further tokens */
 #include "model/session/source.c"          /* encoder and decoder: the text that is answered */
 #include "model/session/state.c"           /* rewind, fork, save, load */
+#include "model/session/rest.c"            /* layers elsewhere */
 #include "model/session/increments.c"      /* save what is new, load all of it */
 
 /* api: argument checks and thin calls */

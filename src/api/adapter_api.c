@@ -34,6 +34,8 @@ static int infer__adapter_start(infer_adapter **out, infer_model *model, const v
         infer__error(err, INFER_ERR_ARGUMENT, "%s: %s is NULL", call, !out ? "out" : !model ? "model" : "the file");
     else if (infer__model_lost(model))
         infer__error(err, INFER_ERR_STATE, "the model uses a device and was opened before fork()");
+    else if (model->why_code == INFER_OK && infer__ranged(model))
+        infer__error(err, INFER_ERR_UNSUPPORTED, "adapters, with layers elsewhere");
     else {
         infer__model_hold(model);
         return 1;

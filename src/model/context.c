@@ -21,6 +21,7 @@ static void infer__context_free(infer_context *c) {
         ops->finish(&c->ctx);
     }
     infer__pool_destroy(c->pool);
+    if (c->plan.rest_bytes) infer__free(mem, c->rows);
     infer__free(mem, c->hop);
     infer__free(mem, c->peek);
     infer__free(mem, c->ctx.pass.block);
@@ -97,6 +98,8 @@ static infer_result infer__context_build(infer_context *c, const infer__placing 
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
     if (c->plan.hop_bytes && !(c->hop = (float *)infer__alloc(mem, c->plan.hop_bytes)))
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
+    if (c->plan.rest_bytes && !(c->rows = (float *)infer__alloc(mem, c->plan.rest_bytes)))
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
     for (i = 0; i < INFER__PLACES && !r; i++) r = infer__context_place(c, i, err);
     return r ? r : infer__cache_create(c, err);
 }
@@ -110,6 +113,7 @@ static infer_result infer__context_create(infer_context **out, infer_model *m, c
     if (r) return r;
     if (infer__model_lost(m))
         return infer__error(err, INFER_ERR_STATE, "the model uses a device and was opened before fork()");
+    if ((r = infer__rest_check(m, params, err)) != INFER_OK) return r;
     if (params && params->inputs && (r = infer__give_check(m, err)) != INFER_OK) return r;
     infer__model_hold(m); /* before its callbacks can close it */
     if ((r = infer__plan_fits(&plan, m, err)) != INFER_OK) return infer__model_let(m, r);
@@ -132,6 +136,10 @@ static infer_result infer__context_create(infer_context **out, infer_model *m, c
     c->ctx.profiling = params ? params->profile : 0;
     c->inputs = params ? params->inputs : NULL;
     c->inputs_user = params ? params->inputs_user : NULL;
+    if (plan.rest_bytes) {
+        c->rest = params->rest;
+        c->rest_user = params->rest_user;
+    }
     *out = c;
     return INFER_OK;
 }

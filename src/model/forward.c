@@ -420,7 +420,7 @@ static int32_t infer__head_piece(const infer_context *c) {
     const infer_model *m = c->model;
     const infer__weight *w = &m->w[INFER__W_OUTPUT];
     const uint64_t head = w->row_bytes * (uint64_t)w->rows;
-    const uint64_t layer = (m->token_bytes > head ? m->token_bytes - head : 0) / (uint64_t)m->hp.n_layer;
+    const uint64_t layer = (m->token_bytes > head ? m->token_bytes - head : 0) / (uint64_t)(m->end - m->first);
     const uint64_t rows = layer / INFER__MAX(w->row_bytes, 1) / INFER__HEAD_ROWS * INFER__HEAD_ROWS;
     if (c->pause == 0 || !c->at->x.host || w->low || c->inputs) return w->rows; /* x is given once */
     return (int32_t)INFER__MIN(INFER__MAX(rows, INFER__HEAD_ROWS), (uint64_t)w->rows);
@@ -498,8 +498,8 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     if (c->ctx.pass.n_out == 0) return;
     rows.x = *x;
     rows.y = infer__view(&c->at->xn, 0, c->ctx.pass.n_out, c->model->hp.n_embd);
-    infer__ops_of(&c->ctx)->get_rows(&c->ctx, &rows);
-    if (!c->model->hp.out_norm_off && !c->encodes)
+    if (c->model->end >= c->model->hp.n_layer) infer__ops_of(&c->ctx)->get_rows(&c->ctx, &rows);
+    if (!c->model->hp.out_norm_off && !c->encodes && !c->model->first)
         infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
     infer__trace(c, -1, "hidden", &rows.y);
     infer__head_logits(c);
@@ -588,7 +588,7 @@ static void infer__go(infer_context *c, int32_t layer, int32_t n) {
 static void infer__encoded(infer_context *c, infer__tensor *x) {
     const infer_model *m = c->model;
     int32_t l;
-    for (l = m->hp.n_enc; l < m->hp.n_layer && infer__ok(&c->ctx); l++) {
+    for (l = INFER__MAX(m->hp.n_enc, m->first); l < INFER__MIN(m->hp.n_layer, m->end) && infer__ok(&c->ctx); l++) {
         infer__go(c, l, x->rows);
         *x = infer__view(&c->at->x, 0, x->rows, x->cols);
         infer__cross_store(c, &m->layers[l], infer__layer_part(&m->layers[l], INFER__SUBLAYER_CROSS), x);
@@ -598,18 +598,19 @@ static void infer__encoded(infer_context *c, infer__tensor *x) {
 /* From token ids to the first results; or to the layer at which the next slice continues (resume). */
 static void infer__layers(infer_context *c) {
     const infer_model *m = c->model;
-    const int32_t n = c->ctx.pass.n_rows, first = c->encodes ? 0 : m->hp.n_enc;
-    const int32_t end = c->encodes ? m->hp.n_enc : m->hp.n_layer, resume = c->resume;
+    const int32_t n = c->ctx.pass.n_rows, first = INFER__MAX(c->encodes ? 0 : m->hp.n_enc, m->first);
+    const int32_t end = INFER__MIN(c->encodes ? m->hp.n_enc : m->hp.n_layer, m->end), resume = c->resume;
     int32_t l;
     infer__tensor x, xn, out;
-    infer__enter(c, m->layers[resume ? resume - 1 : 0].place);
+    infer__enter(c, m->layers[resume ? resume - 1 : m->first].place);
     if (c->stage == INFER__STAGE_HEAD) {
         infer__stop_at(c, INFER__STAGE_LAYERS, 0);
         infer__head_logits(c);
         return;
     }
     x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
-    if (!resume && !m->stack.row) { /* of a stack the first layer makes the stream */
+    if (m->first) infer__rest_take(c, n);
+    else if (!resume && !m->stack.row) { /* of a stack the first layer makes the stream */
         infer__embed(c, &x);
         infer__check_finite(c, -1, &x);
     }
@@ -635,6 +636,7 @@ static void infer__layers(infer_context *c) {
         return;
     }
     if (INFER__HAS_SOURCE && c->encodes == INFER__ENCODES_SOURCE) infer__encoded(c, &x);
+    if (m->end < m->hp.n_layer && infer__ok(&c->ctx)) infer__rest_give(c, n);
     if (infer__ok(&c->ctx)) infer__head(c, &x);
 }
 
@@ -645,7 +647,8 @@ static int infer__record(infer_context *c) {
     const infer__pass *p = &c->ctx.pass;
     int32_t shape[7], i, last = 0;
     uint64_t hash;
-    if (!infer__ops_of(&c->ctx)->record || c->ctx.apart || m->hp.switches.n) return INFER__RECORD_NOT;
+    if (!infer__ops_of(&c->ctx)->record || c->ctx.apart || m->hp.switches.n || infer__ranged(m))
+        return INFER__RECORD_NOT;
     for (i = 0; i < m->hp.n_layer; i++)
         if (m->layers[i].place != m->layers[0].place) return INFER__RECORD_NOT;
     for (i = 0; i < p->n_rows; i++) {
@@ -670,7 +673,7 @@ static int infer__forward_begin(infer_context *c) {
     c->direct.host = NULL;
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__enter(c, i)) infer__ops_of(&c->ctx)->begin(&c->ctx);
-    infer__enter(c, c->model->layers[0].place); /* so that the wait at the end is always for a device in use */
+    infer__enter(c, c->model->layers[c->model->first].place); /* so that the wait at the end is always for a device in use */
     return infer__record(c);
 }
 

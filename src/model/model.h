@@ -562,6 +562,7 @@ typedef struct infer__plan {
     uint64_t top_bytes;                    /* of infer__place.top there; before that is known, as if it were */
     uint64_t top_scratch;                  /* floats at its end */
     uint64_t work_bytes, x_bytes, block_len;
+    uint64_t rest_bytes;                   /* of rows and message for layers elsewhere; 0 = there are none */
     uint64_t device_bytes;                 /* of a device beside weights and cache; and top_bytes with the head */
     uint64_t device_host_bytes;            /* of the host's, for each device */
     uint64_t hop_bytes;                    /* of the staging buffer between two GPUs; 0 with fewer */
@@ -599,7 +600,9 @@ struct infer_model {
     infer__stack stack; /* of a projector file; row NULL: this is a model of texts */
     infer__hparams hp;
     infer__layer *layers;
-    infer__state *states;      /* in the order of layers */
+    int32_t first, end;        /* it has the layers first .. end - 1: params.first_layer, layers */
+    uint64_t range_bytes;      /* of their tensors, where others are elsewhere */
+    infer__state *states;      /* in the order of layers, also of those elsewhere */
     int32_t n_states, max_states;
     infer__weight w[INFER__MODEL_SLOT_COUNT];
     infer__rope ropes[INFER__ROPE_SETS];
@@ -718,6 +721,9 @@ struct infer_context {
     int32_t *row_looked;              /* batch x infer__looks: of rows, see there */
     const infer__picture *picture;    /* of a stack's pass */
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
+    infer_rest_fn rest;          /* of context_params */
+    void *rest_user;
+    float *rows;                 /* that come and go: rest_bytes, or of the caller of infer_context_rows */
     infer_trace_fn trace;
     void *trace_user;
     infer_inputs_fn inputs;      /* of context_params */
@@ -757,6 +763,10 @@ INFER__INLINE int32_t infer__state_place(const infer_model *m, int32_t state) {
 INFER__FOLDED const infer__ops *infer__state_ops(infer_context *c, int32_t state) {
     infer__enter(c, infer__state_place(c->model, state));
     return infer__ops_of(&c->ctx);
+}
+/* 1 when its layer is not elsewhere. */
+INFER__INLINE int infer__state_here(const infer_model *m, int32_t state) {
+    return infer__here(m, m->states[state].layer);
 }
 /* The slot whose buffer a slot uses: that of another layer in encoders, which keep nothing between layers. */
 static int32_t infer__state_buf(const infer_model *m, int32_t state);

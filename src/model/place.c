@@ -132,7 +132,7 @@ static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, infer__
     if (want > 0) infer__place_types(items, infer__place_end(m, 0, items), o);
     for (i = 0; i < want && !o->found; i++) {
         infer__place_types(items, infer__place_layer(m, i, items), o);
-        infer__place_ops(&m->layers[i], o);
+        if (infer__here(m, i)) infer__place_ops(&m->layers[i], o);
         if (i == m->hp.n_layer - 1) infer__place_types(items, infer__place_end(m, 1, items), o);
         if (!o->found) *n = i + 1;
     }
@@ -148,7 +148,7 @@ static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, infer__
 
 /* 1 when the head's matrix is the embedding. */
 static int infer__place_tied(const infer_model *m) {
-    if (m->hp.encoder) return 0;
+    if (m->hp.encoder || m->first) return 0;
     return !m->w[INFER__W_OUTPUT].type || m->w[INFER__W_OUTPUT].name == m->w[INFER__W_TOKEN_EMBD].name;
 }
 
@@ -241,11 +241,11 @@ static void infer__place_cut(infer_model *m, int32_t n) {
         all += infer__place_share(m, d, shared);
         if (infer__place_share(m, d, shared) > 0) last = d; /* takes the rest after rounding */
     }
-    for (i = 0; i < n; i++) total += shared ? 1 : (double)infer__place_cost(m, i, 0, UINT64_MAX);
+    for (i = 0; i < n; i++) total += shared ? infer__here(m, i) : (double)infer__place_cost(m, i, 0, UINT64_MAX);
     for (d = 0, i = 0; d < m->n_devices; first = i, d++) {
         target += total * infer__place_share(m, d, shared) / all;
         for (; i < n && d <= last; i += infer__place_unit(m, i)) {
-            cost = shared ? infer__place_unit(m, i) : (double)infer__place_unit_cost(m, i, 0, UINT64_MAX);
+            cost = shared && infer__here(m, i) ? infer__place_unit(m, i) : shared ? 0 : (double)infer__place_unit_cost(m, i, 0, UINT64_MAX);
             if (d < last && done + cost / 2 > target) break; /* more than half of it would be too much */
             done += cost;
         }
@@ -339,7 +339,7 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     int32_t i, k, count, latent;
     memset(u, 0, sizeof *u);
-    for (i = 0; i < n; i++) {
+    for (i = m->first; i < INFER__MIN(n, m->end); i++) {
         infer__layer *l = &m->layers[i];
         count = infer__place_layer(m, i, items);
         for (k = 0; k < count; k++) {
@@ -385,12 +385,18 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
     u->n_used = m->hp.switches.n ? 1 : m->hp.n_used;
 }
 
+/* The number of first layers that are requested. Those that the model does not have come along, at no cost. */
+static int32_t infer__place_want(const infer_model *m) {
+    const int32_t asked = m->params.gpu_layers;
+    return asked > 0 && asked < m->end - m->first ? m->first + asked : m->hp.n_layer;
+}
+
 /* Kernels used by the requested layers; 0 when there are no such layers, which is reported elsewhere. */
 static int infer__place_asked(infer_model *m, infer__gpu_uses *u) {
-    int32_t asked = m->params.gpu_layers, n;
+    int32_t n;
     infer__obstacle bad;
-    if (asked < 0) return 0;
-    infer__place_limit(m, asked > 0 ? INFER__MIN(asked, m->hp.n_layer) : m->hp.n_layer, &n, &bad);
+    if (m->params.gpu_layers < 0) return 0;
+    infer__place_limit(m, infer__place_want(m), &n, &bad);
     if (n > 0) infer__place_uses(m, n, u);
     return n > 0;
 }
@@ -435,7 +441,7 @@ static infer_result infer__place_open(infer_model *m, int32_t row, infer_error *
 
 /* Choose layers for the open devices; open further ones (rows) when the layers do not fit. */
 static infer_result infer__place_layers(infer_model *m, const int32_t *rows, int32_t n_rows, infer_error *err) {
-    int32_t asked = m->params.gpu_layers, want = asked > 0 ? INFER__MIN(asked, m->hp.n_layer) : m->hp.n_layer;
+    int32_t asked = m->params.gpu_layers, want = infer__place_want(m);
     int32_t n, fit, i;
     infer__obstacle bad;
     infer_error why;

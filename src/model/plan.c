@@ -82,7 +82,7 @@ static int infer__plan_layer_cache(const infer__plan *p, const infer_model *m, i
     int32_t i;
     *bytes = 0;
     for (i = 0; i < m->n_states; i++)
-        if (m->states[i].layer == layer && infer__state_buf(m, i) == i &&
+        if (m->states[i].layer == layer && infer__state_here(m, i) && infer__state_buf(m, i) == i &&
             (!infer__plan_state(p, &m->states[i], &n) || !infer__add_ok(*bytes, n, bytes)))
             return 0;
     return 1;
@@ -103,12 +103,15 @@ static void infer__plan_needs(infer__plan *p, const infer_model *m) {
         for (k = 0; k < m->layers[i].n_parts; k++) {
             const infer__sublayer_kind *kind = m->layers[i].parts[k].kind;
             int64_t cols = kind->cols ? kind->cols(m, &m->layers[i]) : 0;
+            chosen = INFER__MAX(chosen, infer__indexer_list(&m->layers[i], p->cells));
+            if (!infer__here(m, i)) continue;
             if (kind->needs) kind->needs(m, &m->layers[i], n);
             p->work_cols = INFER__MAX(p->work_cols, cols + m->layers[i].kept);
-            chosen = INFER__MAX(chosen, infer__indexer_list(&m->layers[i], p->cells));
         }
     p->pass_kept = m->hp.pass_kept + chosen;
-    p->carried = m->arch->flags & INFER__INDEX_SHARED ? p->pass_kept : m->hp.pass_kept;
+    p->carried = m->arch->flags & INFER__INDEX_SHARED ? p->pass_kept
+                 : m->hp.switches.n                   ? 1 /* the rest is scratch: switched.c */
+                                                      : m->hp.pass_kept;
     p->work_cols += p->pass_kept;
 }
 
@@ -117,9 +120,10 @@ static void infer__plan_work(infer__plan *p, const infer_model *m) {
     uint64_t batch = (uint64_t)p->batch, work, head;
     /* logits pass through the work area a few rows at a time: a prompt's would not fit */
     work = batch * (uint64_t)p->work_cols;
-    head = (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
+    head = m->first ? 0 : (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
     p->work_bytes = INFER__MAX(work, head) * sizeof(float);
     p->head_rows = (int32_t)INFER__MIN(batch, p->work_bytes / sizeof(float) / (uint64_t)m->hp.n_vocab);
+    if (m->first) p->head_rows = p->batch; /* it has no head, and gives rows back */
     p->x_bytes = batch * (uint64_t)m->hp.n_embd * sizeof(float);
 }
 
@@ -165,7 +169,7 @@ static int infer__plan_cache(infer__plan *p, const infer_model *m) {
     uint64_t n, all = 0;
     int32_t i;
     for (i = 0; i < m->n_states; i++) {
-        if (infer__state_buf(m, i) != i) continue;
+        if (!infer__state_here(m, i) || infer__state_buf(m, i) != i) continue;
         if (!infer__plan_state(p, &m->states[i], &n) || !infer__add_ok(all, n, &all)) return 0;
         if (all > INFER__PLACE_NEVER) return 0;
         p->cache_bytes[infer__state_place(m, i)] += n;
@@ -196,7 +200,7 @@ static void infer__plan_places(infer__plan *p, const infer_model *m) {
            infer__block_bytes((batch << (m->hp.n_deepstack > 0)) * sizeof(void *)) +
            infer__block_bytes(batch * sizeof(infer__adapted)) +
            infer__block_bytes((batch * (uint64_t)infer__looks(m) + 1) * sizeof(int32_t)) +
-           infer__cache_host_bytes(p, m);
+           infer__cache_host_bytes(p, m) + infer__block_bytes(p->rest_bytes = infer__rest_bytes(p, m));
     if (infer__head_place(m) == INFER__ON_CPU) {
         p->top_rows = 0;
         p->top_bytes = 0;
@@ -263,22 +267,23 @@ enum { INFER__PLAN_SLACK = 48 * 1024 };
 
 static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer_memory *out) {
     const int mapped = m->gguf.sources[0].io.mapped != NULL;
-    int32_t i;
+    int32_t i, l;
     memset(out, 0, sizeof *out);
     /* of a mapped file every page counts, its metadata too */
     out->weights = mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes - m->dropped_bytes;
+    if (infer__ranged(m)) out->weights = m->range_bytes - (mapped ? 0 : m->dropped_bytes);
     out->cache = p->cache_bytes[INFER__ON_CPU];
-    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + infer__session_bytes(p, m);
+    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + (m->first ? 0 : infer__session_bytes(p, m));
     if (m->n_devices) out->scratch += INFER__PLAN_SLACK;
     out->peak = INFER__MAX(m->open_peak, out->cache + out->scratch + (mapped ? 0 : out->weights));
-    out->layers = m->hp.n_layer;
+    out->layers = m->end - m->first;
     for (i = 0; INFER__HAS_GPU && i < m->n_devices; i++) {
         const infer__device *from = &m->devices[i];
         infer_device_memory *to = &out->devices[out->n_devices];
         if (!from->n_layers) continue;
         out->n_devices++;
         to->device = from->row + 1;
-        to->layers = from->n_layers;
+        for (l = m->first; l < m->end; l++) to->layers += m->layers[l].place == INFER__ON_DEVICE + i;
         to->weights = from->bytes;
         to->cache = p->cache_bytes[INFER__ON_DEVICE + i];
         to->scratch = p->scratch_bytes[INFER__ON_DEVICE + i];

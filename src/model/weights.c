@@ -488,7 +488,7 @@ static infer_result infer__load_layer(infer_model *m, int32_t i, infer__load *x,
             bytes = bytes / (uint64_t)m->hp.n_expert * (uint64_t)m->hp.n_used;
         if (i < m->hp.n_layer) m->token_bytes += bytes;
     }
-    return infer__split_fused(m, l, err);
+    return infer__here(m, i) ? infer__split_fused(m, l, err) : INFER_OK;
 }
 
 static infer_result infer__weights_load(infer_model *m, infer__load *x, infer__budget *budget, infer_error *err) {

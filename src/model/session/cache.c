@@ -49,7 +49,7 @@ static int32_t infer__state_buf(const infer_model *m, int32_t state) {
     const infer__state *s = &m->states[state];
     int32_t i;
     for (i = 0; i < state && (m->hp.encoder || s->layer < m->hp.n_enc); i++)
-        if (m->states[i].kind == s->kind && m->states[i].n_head == s->n_head && m->states[i].dim == s->dim &&
+        if (infer__state_here(m, i) && m->states[i].kind == s->kind && m->states[i].n_head == s->n_head && m->states[i].dim == s->dim &&
             infer__state_place(m, i) == infer__state_place(m, state))
             return i;
     return state;
@@ -59,7 +59,8 @@ static void infer__cache_destroy(infer_context *c) {
     infer__kv_cache *kv = &c->cache;
     int32_t i;
     for (i = 0; i < kv->n_bufs; i++)
-        if (infer__state_buf(c->model, i) == i) infer__state_ops(c, i)->release(&c->ctx, &kv->bufs[i].buf);
+        if (infer__state_here(c->model, i) && infer__state_buf(c->model, i) == i)
+            infer__state_ops(c, i)->release(&c->ctx, &kv->bufs[i].buf);
     infer__free(c->ctx.mem, kv->bufs);
     for (i = 0; i < INFER__GROUPS; i++) {
         infer__free(c->ctx.mem, kv->groups[i].refs);
@@ -73,7 +74,8 @@ static uint64_t infer__cache_host_bytes(const infer__plan *p, const infer_model 
     int32_t i;
     for (i = 0; i < INFER__GROUPS; i++) n += 2 * infer__block_bytes((uint64_t)p->n_pages[i] * sizeof(int32_t));
     for (i = 0; i < m->n_states; i++) /* what a buffer takes beside its pages */
-        if (infer__state_buf(m, i) == i && infer__state_place(m, i) == INFER__ON_CPU) n += infer__block_bytes(1) - 1;
+        if (infer__state_here(m, i) && infer__state_buf(m, i) == i && infer__state_place(m, i) == INFER__ON_CPU)
+            n += infer__block_bytes(1) - 1;
     return n;
 }
 
@@ -97,6 +99,7 @@ static infer_result infer__cache_create(infer_context *c, infer_error *err) {
     kv->n_bufs = m->n_states;
     for (i = 0; i < m->n_states; i++) {
         pages = (uint64_t)c->plan.n_pages[m->states[i].group];
+        if (!infer__state_here(m, i)) continue;
         kv->bufs[i] = kv->bufs[infer__state_buf(m, i)];
         if (infer__state_buf(m, i) < i) continue;
         kv->bufs[i].type = infer__state_type(c->plan.kv_type, &m->states[i]);
@@ -169,7 +172,7 @@ static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t fr
     int32_t i, at = -1; /* the place of the copies so far */
     for (i = 0; i < m->n_states; i++) {
         infer__buf *b = &c->cache.bufs[i].buf;
-        if (m->states[i].group != g) continue;
+        if (m->states[i].group != g || !infer__state_here(m, i)) continue;
         if (at >= 0 && at != infer__state_place(m, i)) infer__page_waited(c, at);
         at = infer__state_place(m, i);
         n = infer__page_bytes(c->plan.kv_type, &m->states[i]);
@@ -177,6 +180,7 @@ static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t fr
         ops->copy_bytes(&c->ctx, b, (uint64_t)to * n, b, (uint64_t)from * n, n);
     }
     if (at >= 0) infer__page_waited(c, at);
+    if (c->rest && infer__ok(&c->ctx)) infer__rest_copy(c, g, to, from);
 }
 
 static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, int32_t n) {

@@ -140,6 +140,18 @@ static infer_result infer__step_owner(const infer_context *c, const infer_step *
 /* The first position that must be recomputed but cannot be, since it was given as an embedding; -1 = none. */
 static int32_t infer__session_lost(const infer_session *s);
 
+/* rest.c: a pass in several contexts. take: the rows of layers elsewhere become the stream of this pass' n rows; give:
+ * the reverse, and where the model has the head, the results' rows come back to xn. */
+static void infer__rest_take(infer_context *c, int32_t n);
+static void infer__rest_give(infer_context *c, int32_t n);
+static void infer__rest_copy(infer_context *c, int32_t group, int32_t to, int32_t from); /* a page elsewhere, too */
+/* A page of a slot elsewhere, or a cell, to or from the host, as infer__page_move and infer__cell_move. */
+static void infer__rest_move(infer_context *c, int32_t state, int32_t page, char *data, int out);
+static uint64_t infer__rest_bytes(const infer__plan *p, const infer_model *m);
+static infer_result infer__rest_check(const infer_model *m, const infer_context_params *in, infer_error *err);
+static infer_result infer__context_rows(infer_context *c, const void *message, size_t size, float *rows, size_t n,
+                                        size_t cap, size_t *back, infer_error *err);
+
 /* media.c. Parts are copied; their rows, from infer__alloc, become the media's unless this fails. The model is held. */
 static infer_result infer__media_make(infer_media **out, infer_model *m, const infer__media_part *parts, int32_t n,
                                       infer_error *err);

@@ -1,0 +1,432 @@
+/* rest.c: layers elsewhere: passes whose layers are cut over several models of one file, in this process or on other
+ * machines (section 22 of the manual).
+ *
+ * How:   the model with layer 0 has the embedding, the head and all sessions. A pass of it goes through its own layers;
+ *        then context_params.rest gets a message, the pass as numbers (ids, positions, page tables, cells), and the
+ *        rows: the residual stream and what layers carry beside it. The others have pages and cells by the same
+ *        numbers, of their own layers, and no sessions: rewinds, forks, queues and slices are page tables, so they need
+ *        no messages. What does: a page that is copied, and pages of saved sessions.
+ * Owns:  infer_model.first, end; the layout of messages. What does not belong to the range is forgotten once it was
+ *        bound, so every part of the library sees weights that are not there.
+ * Rules: a message is checked against the context: one that does not fit is refused and touches nothing. Rows are not
+ *        checked: whoever sends them is trusted.
+ * Start: infer__rest_give, infer__context_rows.
+ */
+#include "../model.h"
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* The first of layers that must be in one model with layer i; i where it may be the first of one. */
+static int32_t infer__range_unit(const infer_model *m, int32_t i) {
+    int32_t k;
+    for (k = 0; k < i && !m->layers[k].kv_read; k++) {}
+    return k;
+}
+
+static infer_result infer__range_check(infer_model *m, infer_error *err) {
+    const int32_t all = m->hp.n_layer, first = m->params.first_layer, n = m->params.layers;
+    int32_t i, cut;
+    m->first = 0;
+    m->end = all;
+    if (m->stack.kind || (!first && !n)) return INFER_OK;
+    if (first < 0 || n < 0 || first >= all || n > all - first)
+        return infer__error(err, INFER_ERR_ARGUMENT, "first_layer %d, layers %d: the model has %d", (int)first, (int)n,
+                            (int)all);
+    m->first = first;
+    m->end = n ? first + n : all;
+    if (!infer__ranged(m)) return INFER_OK;
+    if (m->params.mtp || m->params.preload == 2)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "%s, with layers elsewhere",
+                            m->params.mtp ? "mtp" : "preload 2 (locks files)");
+    if (m->params.projector && (m->first || m->end < m->hp.n_deepstack))
+        return infer__error(err, INFER_ERR_UNSUPPORTED,
+                            m->first ? "a projector belongs to the model with layer 0"
+                                     : "pictures go to layers 0 to %d: these cannot be elsewhere",
+                            (int)m->hp.n_deepstack - 1);
+    for (i = 0; i < 2; i++) {
+        cut = i ? m->end : m->first;
+        if (cut < all && infer__range_unit(m, cut) < cut)
+            return infer__error(err, INFER_ERR_UNSUPPORTED,
+                                "layers %d to %d share keys and values: they cannot be cut before layer %d",
+                                (int)infer__range_unit(m, cut), (int)all - 1, (int)cut);
+    }
+    return INFER_OK;
+}
+
+/* 1 when a weight of the model's own is read by its layers. */
+static int infer__range_slot(const infer_model *m, int32_t slot) {
+    static const int8_t ends[] = { INFER__W_ALTUP_UNEMBD, INFER__W_OUT_RES_SCORE, INFER__W_OUT_HYPER,
+                                   INFER__W_OUT_HYPER_BASE, INFER__W_OUT_HYPER_SCALE, INFER__W_OUT_HYPER_NORM,
+                                   INFER__W_OUT_HYPER_DOWN, INFER__W_OUT_HYPER_UP };
+    size_t i;
+    if (slot >= INFER__W_ROPE_FREQS) return 1;
+    if (slot == INFER__W_PER_LAYER_EMBD && m->hp.ngrams.size) return infer__here(m, m->hp.ngrams.layer);
+    for (i = 0; i < INFER__COUNT(ends); i++)
+        if (slot == ends[i]) return m->end == m->hp.n_layer;
+    return m->first == 0;
+}
+
+static infer_result infer__range_drop(infer_model *m, infer_error *err) {
+    uint8_t *seen = (uint8_t *)infer__calloc(&m->mem, (uint64_t)m->gguf.n_tensors, 1);
+    infer__weight *w;
+    int32_t i;
+    if (!seen) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d tensors", (int)m->gguf.n_tensors);
+    /* a mapped file's metadata are mapped as well */
+    m->range_bytes = m->gguf.sources[0].io.mapped ? m->gguf.file_bytes - m->gguf.tensor_bytes : 0;
+    for (i = 0; (w = infer__weights_all(m, i)) != NULL; i++) {
+        const int here = i < INFER__MODEL_SLOT_COUNT
+                             ? infer__range_slot(m, i)
+                             : infer__here(m, (i - INFER__MODEL_SLOT_COUNT) / INFER__LAYER_SLOT_COUNT);
+        if (!here) w->type = NULL;
+        if (!w->type || !w->tensor || seen[w->tensor - 1]) continue;
+        seen[w->tensor - 1] = 1;
+        m->range_bytes += m->gguf.tensors[w->tensor - 1].bytes;
+    }
+    infer__free(&m->mem, seen);
+    return INFER_OK;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+enum { /* words of a message; the last ones depend on its kind */
+    INFER__MSG_MAGIC, INFER__MSG_KIND, INFER__MSG_PRINT, INFER__MSG_PRINT_2, INFER__MSG_KV, INFER__MSG_CELLS,
+    INFER__MSG_PAGES, INFER__MSG_COLS = INFER__MSG_PAGES + INFER__GROUPS, /* floats a row that come along */
+    INFER__MSG_ARGS,
+    INFER__MSG_ROWS = INFER__MSG_ARGS, INFER__MSG_SEQS, INFER__MSG_OUT, INFER__MSG_ENCODES, INFER__MSG_FLAGS,
+    INFER__MSG_WORDS
+};
+enum { INFER__MSG_PASS, INFER__MSG_COPY, INFER__MSG_OUT_OF, INFER__MSG_INTO }; /* kinds; the last two: see rest_move */
+enum { INFER__MSG_HAS_END = 1, INFER__MSG_HAS_AXES = 2 };                      /* flags */
+enum { INFER__MSG_VERSION = 0x1f4d0001 };
+
+static int64_t infer__rest_cols(const infer__plan *p, const infer_model *m) { return m->hp.n_embd + p->carried; }
+
+/* Floats of the buffer for rows: of a pass, or of a page. */
+static uint64_t infer__rest_floats(const infer__plan *p, const infer_model *m) {
+    uint64_t most = (uint64_t)p->batch * (uint64_t)infer__rest_cols(p, m);
+    int32_t i;
+    for (i = 0; i < m->n_states; i++)
+        if (!infer__state_here(m, i)) most = INFER__MAX(most, infer__page_bytes(p->kv_type, &m->states[i]) / 4 + 1);
+    return most;
+}
+
+static uint64_t infer__rest_bytes(const infer__plan *p, const infer_model *m) {
+    if (m->first || m->end >= m->hp.n_layer) return 0;
+    return sizeof(int32_t) *
+           (infer__rest_floats(p, m) + INFER__MSG_WORDS + p->block_len + 2 * INFER__CACHE_GROUPS * (uint64_t)p->n_seq);
+}
+
+static infer_result infer__rest_check(const infer_model *m, const infer_context_params *in, infer_error *err) {
+    if (infer__ranged(m) && in && in->inputs)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "context_params.inputs, with layers elsewhere");
+    if (!m->first && m->end < m->hp.n_layer && !(in && in->rest))
+        return infer__error(err, INFER_ERR_ARGUMENT,
+                            "context_params.rest is NULL: layers %d to %d are elsewhere, and it runs them",
+                            (int)m->end, (int)m->hp.n_layer - 1);
+    return INFER_OK;
+}
+
+/* What both contexts must agree on, and the kind; args: 0. */
+static void infer__msg_header(const infer_context *c, int32_t kind, int32_t *w) {
+    const uint64_t print = c->model->weights_print;
+    int32_t g;
+    memset(w, 0, INFER__MSG_WORDS * sizeof *w);
+    w[INFER__MSG_MAGIC] = INFER__MSG_VERSION;
+    w[INFER__MSG_KIND] = kind;
+    w[INFER__MSG_PRINT] = (int32_t)(uint32_t)print;
+    w[INFER__MSG_PRINT_2] = (int32_t)(uint32_t)(print >> 32);
+    w[INFER__MSG_KV] = c->plan.kv_type;
+    w[INFER__MSG_CELLS] = c->plan.cells;
+    for (g = 0; g < INFER__GROUPS; g++) w[INFER__MSG_PAGES + g] = c->plan.n_pages[g];
+    w[INFER__MSG_COLS] = (int32_t)infer__rest_cols(&c->plan, c->model);
+}
+
+/* ---- the side with the sessions ---------------------------------------------------------------------------------- */
+
+/* The message, after the rows. */
+static int32_t *infer__rest_words(const infer_context *c) {
+    return (int32_t *)(void *)(c->rows + infer__rest_floats(&c->plan, c->model));
+}
+
+static void infer__rest_call(infer_context *c, uint64_t words, uint64_t n, uint64_t back) {
+    infer_error e;
+    infer_result r;
+    infer__error_clear(&e);
+    r = c->rest(c->rest_user, infer__rest_words(c), (size_t)words * sizeof(int32_t), c->rows, (size_t)n, (size_t)back,
+                &e);
+    if (r) infer__fail(&c->ctx, r, "%s", e.message[0] ? e.message : "the layers elsewhere failed");
+}
+
+static void infer__rest_copy(infer_context *c, int32_t group, int32_t to, int32_t from) {
+    int32_t *w = infer__rest_words(c);
+    infer__msg_header(c, INFER__MSG_COPY, w);
+    w[INFER__MSG_ARGS] = group;
+    w[INFER__MSG_ARGS + 1] = to;
+    w[INFER__MSG_ARGS + 2] = from;
+    infer__rest_call(c, INFER__MSG_WORDS, 0, 0);
+}
+
+static void infer__rest_move(infer_context *c, int32_t state, int32_t page, char *data, int out) {
+    const uint64_t bytes = infer__page_bytes(c->plan.kv_type, &c->model->states[state]), n = (bytes + 3) / 4;
+    int32_t *w = infer__rest_words(c);
+    if (!infer__ok(&c->ctx)) return;
+    infer__msg_header(c, out ? INFER__MSG_OUT_OF : INFER__MSG_INTO, w);
+    w[INFER__MSG_ARGS] = state;
+    w[INFER__MSG_ARGS + 1] = page;
+    if (!out) memcpy(c->rows, data, (size_t)bytes);
+    infer__rest_call(c, INFER__MSG_WORDS, out ? 0 : n, out ? n : 0);
+    if (out && infer__ok(&c->ctx)) memcpy(data, c->rows, (size_t)bytes);
+}
+
+static int32_t *infer__put_ints(int32_t *to, const int32_t *from, int64_t n) {
+    if (n) memcpy(to, from, (size_t)n * sizeof *to);
+    return to + n;
+}
+
+/* A sequence's table: the run of pages up to position `end`, those before that a window has dropped left out. */
+static int32_t *infer__put_pages(int32_t *to, const int32_t *pages, int32_t end) {
+    const int32_t n = (end + INFER__PAGE - 1) / INFER__PAGE;
+    int32_t first = 0;
+    while (first < n && pages[first] < 0) first++;
+    to[0] = first;
+    to[1] = n - first;
+    return infer__put_ints(to + 2, pages + first, n - first);
+}
+
+/* The message of the pass; returns its end. */
+static int32_t *infer__put_pass(const infer_context *c, int32_t *w) {
+    const infer__pass *p = &c->ctx.pass;
+    const int64_t n = p->n_rows;
+    int32_t *at = w + INFER__MSG_WORDS, q, g, r, k;
+    infer__msg_header(c, INFER__MSG_PASS, w);
+    w[INFER__MSG_ROWS] = p->n_rows;
+    w[INFER__MSG_SEQS] = p->n_seq;
+    w[INFER__MSG_OUT] = p->n_out;
+    w[INFER__MSG_ENCODES] = c->encodes;
+    w[INFER__MSG_FLAGS] = (p->end ? INFER__MSG_HAS_END : 0) | (p->axis[0] ? INFER__MSG_HAS_AXES : 0);
+    at = infer__put_ints(at, p->ids, n);
+    at = infer__put_ints(at, p->pos, n);
+    at = infer__put_ints(at, p->seq, n);
+    at = infer__put_ints(at, p->out, p->n_out);
+    if (p->end) at = infer__put_ints(at, p->end, n);
+    for (k = 0; p->axis[0] && k < INFER__AXES; k++) at = infer__put_ints(at, p->axis[k], n);
+    if (c->model->hp.ngrams.size) at = infer__put_ints(at, p->looked, n * p->looks);
+    at = infer__put_ints(at, p->extended, p->n_seq);
+    if (p->source) at = infer__put_ints(at, p->source, p->n_seq);
+    if (p->cell_in) at = infer__put_ints(at, p->cell_in, p->n_seq);
+    if (p->cell_in) at = infer__put_ints(at, p->cell_out, p->n_seq);
+    for (q = r = 0; q < p->n_seq; q++) {
+        while (r < n && p->seq[r] == q) r++; /* a sequence's rows follow each other */
+        for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+            const int source = g == 1 && p->source;
+            if (c->plan.n_pages[g] || source)
+                at = infer__put_pages(at, p->pages[g] + (int64_t)q * p->max_pages,
+                                      source ? p->source[q] : p->pos[r - 1] + 1);
+        }
+    }
+    return at;
+}
+
+static void infer__rest_give(infer_context *c, int32_t n) {
+    const uint64_t x = (uint64_t)n * (uint64_t)c->model->hp.n_embd, kept = (uint64_t)n * (uint64_t)c->plan.carried;
+    const uint64_t at = (uint64_t)n * (uint64_t)(c->plan.work_cols - c->plan.pass_kept) * sizeof(float);
+    const uint64_t back = (uint64_t)c->ctx.pass.n_out * (uint64_t)c->model->hp.n_embd;
+    infer__ops_of(&c->ctx)->download(&c->ctx, &c->at->x, 0, c->rows, x * sizeof(float));
+    if (kept) infer__ops_of(&c->ctx)->download(&c->ctx, &c->at->work, at, c->rows + x, kept * sizeof(float));
+    infer__ops_of(&c->ctx)->sync(&c->ctx);
+    if (c->model->first || !infer__ok(&c->ctx)) return;
+    infer__rest_call(c, (uint64_t)(infer__put_pass(c, infer__rest_words(c)) - infer__rest_words(c)), x + kept, back);
+    if (!back || !infer__ok(&c->ctx)) return;
+    if (c->checking && !c->ctx.kernels->finite(c->rows, (int32_t)back))
+        infer__fail(&c->ctx, INFER_ERR_STATE, "the layers from %d on, elsewhere, give values that are not finite",
+                    (int)c->model->end);
+    infer__enter(c, infer__head_place(c->model));
+    infer__ops_of(&c->ctx)->upload(&c->ctx, &c->at->xn, 0, c->rows, back * sizeof(float));
+}
+
+/* ---- the other side ---------------------------------------------------------------------------------------------- */
+
+static void infer__rest_take(infer_context *c, int32_t n) {
+    const uint64_t x = (uint64_t)n * (uint64_t)c->model->hp.n_embd, kept = (uint64_t)n * (uint64_t)c->plan.carried;
+    const uint64_t at = (uint64_t)n * (uint64_t)(c->plan.work_cols - c->plan.pass_kept) * sizeof(float);
+    infer__ops_of(&c->ctx)->upload(&c->ctx, &c->at->x, 0, c->rows, x * sizeof(float));
+    if (kept) infer__ops_of(&c->ctx)->upload(&c->ctx, &c->at->work, at, c->rows + x, kept * sizeof(float));
+}
+
+/* Words of a message that are left; bad: there were too few, or one is out of range. */
+typedef struct infer__words { const char *p; size_t n; int bad; } infer__words;
+
+/* The next n to `to`, each in lo .. hi. */
+static void infer__get_ints(infer__words *in, int32_t *to, int64_t n, int64_t lo, int64_t hi) {
+    int64_t i;
+    if (in->bad || n < 0 || (uint64_t)n > in->n) {
+        in->bad = 1;
+        return;
+    }
+    if (n) memcpy(to, in->p, (size_t)n * sizeof *to);
+    in->p += (size_t)n * sizeof *to;
+    in->n -= (size_t)n;
+    for (i = 0; i < n; i++) in->bad |= to[i] < lo || to[i] > hi;
+}
+
+/* Pages of positions low .. end - 1 of a sequence must be there. */
+static void infer__get_pages(infer__words *in, const infer_context *c, int32_t g, int32_t *pages, int32_t low,
+                             int32_t end) {
+    const int32_t n = (end + INFER__PAGE - 1) / INFER__PAGE;
+    int32_t run[2] = { 0, 0 }, i;
+    infer__get_ints(in, run, 2, 0, n);
+    if (in->bad || run[0] > INFER__MAX(low, 0) / INFER__PAGE || run[0] + run[1] != n) {
+        in->bad = 1;
+        return;
+    }
+    for (i = 0; i < run[0]; i++) pages[i] = -1;
+    infer__get_ints(in, pages + run[0], run[1], 0, c->plan.n_pages[g] - 1);
+}
+
+/* Rows of a sequence follow each other, position by position; sequences too. Sets the first row of each + n_seq. */
+static int infer__pass_ordered(const infer__pass *p) {
+    int32_t i;
+    if (p->seq[0] != 0 || p->seq[p->n_rows - 1] != p->n_seq - 1) return 0;
+    for (i = 1; i < p->n_rows; i++)
+        if (p->seq[i] == p->seq[i - 1] ? p->pos[i] != p->pos[i - 1] + 1 : p->seq[i] != p->seq[i - 1] + 1) return 0;
+    for (i = 1; i < p->n_out; i++)
+        if (p->out[i] <= p->out[i - 1]) return 0;
+    return 1;
+}
+
+static void infer__get_pass(infer__words *in, infer_context *c, const int32_t *w) {
+    const infer__hparams *hp = &c->model->hp;
+    const int32_t n = w[INFER__MSG_ROWS], cells = c->plan.cells, axes = w[INFER__MSG_FLAGS] & INFER__MSG_HAS_AXES;
+    infer__pass *p = &c->ctx.pass;
+    int32_t q, g, r, first, k;
+    c->encodes = w[INFER__MSG_ENCODES];
+    infer__pass_begin(c);
+    p->n_rows = n;
+    p->n_seq = w[INFER__MSG_SEQS];
+    p->n_out = w[INFER__MSG_OUT];
+    infer__get_ints(in, p->ids, n, -1, hp->n_vocab - 1);
+    infer__get_ints(in, p->pos, n, 0, cells - 1);
+    infer__get_ints(in, p->seq, n, 0, p->n_seq - 1);
+    infer__get_ints(in, p->out, p->n_out, 0, n - 1);
+    c->n_whole = w[INFER__MSG_FLAGS] & INFER__MSG_HAS_END && !p->end;
+    c->n_shifted = axes != 0;
+    if (w[INFER__MSG_FLAGS] & INFER__MSG_HAS_END) infer__get_ints(in, p->end ? p->end : c->row_end, n, 1, cells);
+    for (k = 0; axes && k < INFER__AXES; k++)
+        infer__get_ints(in, c->row_axis + (int64_t)k * c->plan.batch, n, 0, INT32_MAX);
+    if (hp->ngrams.size) infer__get_ints(in, c->row_looked, (int64_t)n * p->looks, 0, (int64_t)hp->ngrams.rows - 1);
+    infer__get_ints(in, p->extended, p->n_seq, 0, 1);
+    if (p->source) infer__get_ints(in, p->source, p->n_seq, 1, cells);
+    if (p->cell_in) infer__get_ints(in, p->cell_in, p->n_seq, -1, c->plan.n_pages[INFER__GROUP_CELLS] - 1);
+    if (p->cell_in) infer__get_ints(in, p->cell_out, p->n_seq, 0, c->plan.n_pages[INFER__GROUP_CELLS] - 1);
+    if (in->bad || !infer__pass_ordered(p)) {
+        in->bad = 1;
+        return;
+    }
+    infer__spans_use(c);
+    for (q = r = 0; q < p->n_seq; q++) {
+        for (first = r; r < n && p->seq[r] == q; r++) in->bad |= p->end && p->end[r] <= p->pos[r];
+        for (k = first; p->end && k < r; k++) in->bad |= p->end[k] > p->pos[r - 1] + 1;
+        if (p->cell_in) in->bad |= p->cell_in[q] == p->cell_out[q];
+        for (g = 0; g < INFER__CACHE_GROUPS; g++) {
+            const int source = g == 1 && p->source;
+            const int32_t window = source ? 0 : c->cache.groups[g].window;
+            if (c->plan.n_pages[g] || source)
+                infer__get_pages(in, c, source ? 0 : g, p->pages[g] + (int64_t)q * p->max_pages,
+                                 window ? p->pos[first] - window + 1 : 0, source ? p->source[q] : p->pos[r - 1] + 1);
+        }
+    }
+    for (r = 0; r < n; r++) c->row_embd[r] = NULL;
+}
+
+/* Why the message does not fit the context, NULL when it does. */
+static const char *infer__msg_misfit(const infer_context *c, const int32_t *w) {
+    const infer_model *m = c->model;
+    int32_t own[INFER__MSG_WORDS];
+    infer__msg_header(c, 0, own);
+    if (w[INFER__MSG_MAGIC] != own[INFER__MSG_MAGIC]) return "not of this version, or of a machine like this";
+    if (w[INFER__MSG_PRINT] != own[INFER__MSG_PRINT] || w[INFER__MSG_PRINT_2] != own[INFER__MSG_PRINT_2])
+        return "of another model";
+    if (memcmp(w + INFER__MSG_KV, own + INFER__MSG_KV, (INFER__MSG_ARGS - INFER__MSG_KV) * sizeof *w))
+        return "of a context with other parameters (cells, batch, kv_type, keep and sessions must be the same)";
+    if (w[INFER__MSG_KIND] != INFER__MSG_PASS) return NULL;
+    if (w[INFER__MSG_ROWS] < 1 || w[INFER__MSG_ROWS] > c->plan.batch || w[INFER__MSG_SEQS] < 1 ||
+        w[INFER__MSG_SEQS] > c->plan.n_seq || w[INFER__MSG_OUT] < 0 || w[INFER__MSG_OUT] > w[INFER__MSG_ROWS])
+        return "of a pass that is larger than this context's";
+    if (w[INFER__MSG_ENCODES] < 0 || w[INFER__MSG_ENCODES] > (m->hp.n_enc ? INFER__ENCODES_VECTORS : 0))
+        return "of a model with an encoder";
+    if (((w[INFER__MSG_FLAGS] & INFER__MSG_HAS_AXES) && (!INFER__HAS_MEDIA || !m->hp.axes)) ||
+        (!INFER__HAS_MEDIA && (w[INFER__MSG_FLAGS] & INFER__MSG_HAS_END) && !m->hp.not_causal && !m->hp.n_enc))
+        return "of a pass with pictures";
+    return NULL;
+}
+
+/* A page or cell of a saved session: OUT_OF it to rows, or from rows INTO it. */
+static void infer__msg_move(infer_context *c, const int32_t *w, float *rows, size_t n, size_t cap, size_t *back) {
+    const int32_t state = w[INFER__MSG_ARGS], page = w[INFER__MSG_ARGS + 1], out = w[INFER__MSG_KIND] == INFER__MSG_OUT_OF;
+    const infer__state *s = state >= 0 && state < c->model->n_states ? &c->model->states[state] : NULL;
+    const uint64_t bytes = s ? infer__page_bytes(c->plan.kv_type, s) : 0, floats = (bytes + 3) / 4;
+    char *spare;
+    if (!s || page < 0 || page >= c->plan.n_pages[s->group] || (!out && n != floats) || (out && cap < floats)) {
+        infer__fail(&c->ctx, INFER_ERR_ARGUMENT, "infer_context_rows: no such page");
+        return;
+    }
+    if (!infer__state_here(c->model, state)) return; /* whose turn comes */
+    *back = out ? (size_t)floats : 0;
+    spare = (char *)infer__alloc(c->ctx.mem, bytes);
+    if (!spare) infer__fail(&c->ctx, INFER_ERR_MEMORY, "infer_context_rows: no memory for a page");
+    else if (s->kind == INFER__STATE_RECURRENT) infer__cell_move(c, state, page, (char *)rows, out);
+    else infer__page_move(c, state, page, (char *)rows, spare, out);
+    if (spare && !out) infer__page_waited(c, infer__state_place(c->model, state));
+    infer__free(c->ctx.mem, spare);
+}
+
+static infer_result infer__msg_pass(infer_context *c, infer__words *in, const int32_t *w, float *rows, size_t n,
+                                    size_t *back, infer_error *err) {
+    const int last = c->model->end == c->model->hp.n_layer;
+    infer_result r;
+    int32_t i;
+    infer__get_pass(in, c, w);
+    if (in->bad || in->n || n != (size_t)w[INFER__MSG_ROWS] * (size_t)infer__rest_cols(&c->plan, c->model))
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: the message is malformed");
+    for (i = 0; i < w[INFER__MSG_OUT]; i++) {
+        c->out_logits[i] = NULL;
+        c->out_top[i] = 0;
+        c->out_hidden[i] = rows + (int64_t)i * c->model->hp.n_embd;
+    }
+    c->rows = rows;
+    c->n_adapted = 0;
+    c->trace = NULL;
+    if (!last) c->ctx.pass.n_out = 0;
+    else *back = (size_t)w[INFER__MSG_OUT] * (size_t)c->model->hp.n_embd;
+    if ((r = infer__weights_hold(c->model, err)) != INFER_OK) return r;
+    c->ctx.cancel_seen = infer__atomic_get(&c->calls);
+    r = infer__pass_run(c, err);
+    infer__weights_let(c->model);
+    return r;
+}
+
+static infer_result infer__context_rows(infer_context *c, const void *message, size_t size, float *rows, size_t n,
+                                        size_t cap, size_t *back, infer_error *err) {
+    int32_t w[INFER__MSG_WORDS];
+    const char *why;
+    infer__words in;
+    *back = n;
+    in.p = (const char *)message;
+    in.n = size / sizeof *w;
+    in.bad = 0;
+    infer__get_ints(&in, w, INFER__MSG_WORDS, INT32_MIN, INT32_MAX);
+    if (!c->model->first)
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: a model with layer 0 gives messages");
+    why = in.bad || size % sizeof *w || cap < n ? "malformed" : infer__msg_misfit(c, w);
+    if (why) return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: the message is %s", why);
+    if (w[INFER__MSG_KIND] == INFER__MSG_PASS) return infer__msg_pass(c, &in, w, rows, n, back, err);
+    infer__error_clear(&c->ctx.error);
+    if (w[INFER__MSG_KIND] == INFER__MSG_COPY) {
+        const int32_t g = w[INFER__MSG_ARGS], to = w[INFER__MSG_ARGS + 1], from = w[INFER__MSG_ARGS + 2];
+        if (g < 0 || g >= INFER__CACHE_GROUPS || INFER__MIN(to, from) < 0 ||
+            INFER__MAX(to, from) >= c->plan.n_pages[g] || to == from)
+            return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: no such pages");
+        infer__page_copy(c, g, to, from);
+    } else infer__msg_move(c, w, rows, n, cap, back);
+    return infer__ok(&c->ctx) ? INFER_OK : infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
+}

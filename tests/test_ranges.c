@@ -1,0 +1,553 @@
+/* test_ranges.c: layers elsewhere. Several models of one file, each with other layers, rows passed by hand from one to the next: the
+ * same bits as one model, for every architecture, at every boundary between layers, whatever sessions do. */
+
+enum { RANGES_MOST = 256 };
+
+typedef struct ranges {
+    infer_model *m[RANGES_MOST];
+    infer_context *c[RANGES_MOST];
+    int32_t n;
+    float *rows; /* `cap` floats, on their way */
+    size_t cap, size;
+    unsigned char message[1 << 16]; /* the last one */
+    uint64_t messages, back;
+    int32_t fails_at; /* the context that does not answer, 0 = all do */
+} ranges;
+
+/* The layers of all contexts but the first, one after the other. */
+static infer_result ranges_rest(void *user, const void *message, size_t size, float *rows, size_t n, size_t back, infer_error *err) {
+    ranges *g = (ranges *)user;
+    infer_result r = INFER_OK;
+    size_t most = n > back ? n : back;
+    int32_t i;
+    if (most > g->cap) {
+        free(g->rows);
+        g->rows = (float *)malloc((g->cap = most) * sizeof *g->rows);
+    }
+    if (n) memcpy(g->rows, rows, n * sizeof *rows);
+    g->size = size < sizeof g->message ? size : sizeof g->message;
+    memcpy(g->message, message, g->size);
+    g->messages++;
+    for (i = 1; i < g->n && !r; i++) {
+        if (i == g->fails_at) return infer__error(err, INFER_ERR_IO, "no answer");
+        r = infer_context_rows(g->c[i], message, size, g->rows, n, g->cap, &n, err);
+    }
+    g->back += back;
+    CHECK(r || n == back || back == 0);
+    if (!r && back) memcpy(rows, g->rows, back * sizeof *rows);
+    return r;
+}
+
+static void ranges_close(ranges *g) {
+    int32_t i;
+    for (i = 0; i < g->n; i++) {
+        CHECK(infer_context_destroy(g->c[i]) == INFER_OK);
+        CHECK(infer_model_close(g->m[i]) == INFER_OK);
+    }
+    free(g->rows);
+    memset(g, 0, sizeof *g);
+}
+
+/* Models and contexts with the layers [at[0], at[1]), [at[1], at[2]), .. of n ranges; at[n] is what there is. 0: a check failed. */
+static int ranges_open(ranges *g, const char *path, const infer_model_params *mp, const infer_context_params *cp, const int32_t *at,
+                       int32_t n) {
+    infer_model_params p = *mp;
+    infer_context_params c = *cp;
+    infer_error e;
+    memset(g, 0, sizeof *g);
+    for (; g->n < n; g->n++) {
+        p.first_layer = at[g->n];
+        p.layers = at[g->n + 1] - at[g->n];
+        c.rest = g->n ? NULL : ranges_rest;
+        c.rest_user = g;
+        if (infer_model_open(&g->m[g->n], path, &p, &e)) break;
+        if (infer_context_create(&g->c[g->n], g->m[g->n], &c, &e)) {
+            infer_model_close(g->m[g->n]);
+            break;
+        }
+    }
+    if (g->n == n) return 1;
+    check_note(__FILE__, __LINE__, e.message);
+    ranges_close(g);
+    return 0;
+}
+
+typedef struct ranges_out { float *x; size_t n, cap; } ranges_out;
+
+static void ranges_put(ranges_out *o, const float *x, size_t n) {
+    if (o->n + n > o->cap) o->x = (float *)realloc(o->x, (o->cap = 2 * (o->n + n)) * sizeof *o->x);
+    if (x) memcpy(o->x + o->n, x, n * sizeof *x);
+    else memset(o->x + o->n, 0x7f, n * sizeof *o->x);
+    o->n += n;
+}
+
+static infer_step ranges_step(infer_session *s, const infer_token *ids, int32_t n) {
+    infer_step st;
+    memset(&st, 0, sizeof st);
+    st.session = s;
+    st.tokens = ids;
+    st.n = n;
+    st.outputs = s->context->model->hp.encoder ? INFER_OUT_HIDDEN : INFER_OUT_ALL | INFER_OUT_HIDDEN;
+    return st;
+}
+
+/* Results of a step that was evaluated. */
+static void ranges_results(const infer_step *st, ranges_out *o) {
+    const infer__hparams *hp = &st->session->context->model->hp;
+    ranges_put(o, infer_session_hidden(st->session, 0), (size_t)st->n * (size_t)hp->n_embd);
+    if (!hp->encoder) ranges_put(o, infer_session_logits(st->session, 0), (size_t)st->n * (size_t)hp->n_vocab);
+}
+
+static void ranges_eval(infer_session *s, const infer_token *ids, int32_t n, int32_t piece, ranges_out *o) {
+    infer_error e;
+    int32_t at, k;
+    for (at = 0; at < n && !check_bad; at += k) {
+        infer_step st = ranges_step(s, ids + at, k = piece < n - at ? piece : n - at);
+        if (infer_eval(s->context, &st, 1, &e)) check_note(__FILE__, __LINE__, e.message);
+        else ranges_results(&st, o);
+    }
+}
+
+/* What sessions of a context do with n ids: all at once; back, and on in pieces beside a fork; saved and loaded; two in one pass; in
+ * slices. Every result goes to o. */
+static void ranges_script(infer_context *c, const infer_token *ids, int32_t n, ranges_out *o) {
+    const infer__hparams *hp = &c->model->hp;
+    infer_session_params p;
+    infer_session *s = NULL, *t = NULL;
+    infer_step st[2];
+    infer_error e;
+    infer_result r;
+    state_bytes b;
+    memset(&p, 0, sizeof p);
+    memset(&b, 0, sizeof b);
+    p.context = hp->n_ctx < 256 ? hp->n_ctx : 256;
+    if (infer_session_create_in(&s, c, &p, &e)) check_note(__FILE__, __LINE__, e.message);
+    if (!s) return;
+    if (hp->n_enc) CHECK(infer_session_encode(s, ids, n) == INFER_OK);
+    ranges_eval(s, ids, n, n, o);
+    if (hp->not_causal || hp->encoder) {
+        CHECK(infer_session_fork(&t, s, &e) == INFER_OK);
+        CHECK(infer_session_rewind(s, 0) == INFER_OK && infer_session_rewind(t, 0) == INFER_OK);
+        st[0] = ranges_step(s, ids, n / 2);
+        st[1] = ranges_step(t, ids + n / 2, n - n / 2);
+        CHECK(infer_eval(c, st, 2, &e) == INFER_OK);
+        ranges_results(&st[0], o);
+        ranges_results(&st[1], o);
+    } else {
+        CHECK(infer_session_rewind(s, n / 3) == INFER_OK);
+        CHECK(infer_session_fork(&t, s, &e) == INFER_OK);
+        if (!t) return;
+        ranges_eval(s, ids + n / 3, n - n / 3, 9, o);
+        ranges_eval(t, ids + n / 3, n - n / 3 - 1, 4, o);
+        CHECK(infer_session_save(t, state_write, &b) == INFER_OK);
+        ranges_eval(t, ids + n - 1, 1, 1, o);
+        CHECK(infer_session_rewind(t, 0) == INFER_OK);
+        CHECK(infer_session_load(t, state_read, &b) == INFER_OK);
+        ranges_eval(t, ids + n - 1, 1, 1, o);
+        free(b.p);
+        CHECK(infer_session_rewind(s, n / 2) == INFER_OK && infer_session_rewind(t, 0) == INFER_OK);
+        if (hp->n_enc) CHECK(infer_session_encode(t, ids, n / 2) == INFER_OK);
+        st[0] = ranges_step(s, ids + n / 2, n - n / 2);
+        st[1] = ranges_step(t, ids, n / 2);
+        do r = infer_eval_slice(c, st, 2, 0, &e);
+        while (r == INFER_MORE);
+        CHECK(r == INFER_OK);
+        ranges_results(&st[0], o);
+        ranges_results(&st[1], o);
+    }
+    infer_session_destroy(t);
+    infer_session_destroy(s);
+}
+
+static void ranges_context(infer_context_params *cp) {
+    memset(cp, 0, sizeof *cp);
+    cp->threads = 2;
+    cp->batch = 48;
+    cp->cells = 768;
+    cp->sessions = 3;
+    cp->snapshot_every = 16;
+}
+
+/* The ids of the reference of the file, at most `cap`. */
+static int32_t ranges_ids(infer_token *ids, int32_t cap) {
+    arch_ref r;
+    int32_t n;
+    if (!arch_ref_open(&r)) return 0;
+    n = r.n < cap ? r.n : cap;
+    memcpy(ids, r.ids, (size_t)n * sizeof *ids);
+    free(r.data);
+    return n;
+}
+
+/* The script in these ranges, beside what one model gives. */
+static void ranges_compare(const char *path, const infer_model_params *mp, const infer_context_params *cp, const int32_t *at, int32_t n,
+                           const infer_token *ids, int32_t n_ids, const ranges_out *want) {
+    static ranges g;
+    ranges_out got;
+    char how[80];
+    memset(&got, 0, sizeof got);
+    if (!ranges_open(&g, path, mp, cp, at, n)) return;
+    ranges_script(g.c[0], ids, n_ids, &got);
+    snprintf(how, sizeof how, "%d ranges, the first of %d layers", (int)n, (int)at[1]);
+    CHECK(got.n == want->n && g.messages > 0);
+    if (got.n == want->n) arch_same(how, got.x, want->x, got.n);
+    ranges_close(&g);
+    free(got.x);
+}
+
+/* Every layer by itself, and every cut into two that may be; cuts that may not are refused by name. */
+static void ranges_file(const char *path, const infer_model_params *mp) {
+    infer_context_params cp;
+    infer_model_params p = *mp;
+    infer_model *m = NULL;
+    infer_context *c = NULL;
+    infer_error e;
+    ranges_out want;
+    infer_token ids[40];
+    int32_t at[RANGES_MOST + 1], two[3], n = 0, n_ids = ranges_ids(ids, 40), i, all, few;
+    memset(&want, 0, sizeof want);
+    ranges_context(&cp);
+    if (infer_model_open(&m, path, mp, &e) || infer_context_create(&c, m, &cp, &e)) check_note(__FILE__, __LINE__, e.message);
+    if (!c || n_ids < 8) { CHECK(n_ids >= 8); return; }
+    ranges_script(c, ids, n_ids, &want);
+    all = m->hp.n_layer;
+    few = !getenv("CHECK_DEEP");
+    for (i = 0; i < all && !check_bad; i++) {
+        infer_model *half = NULL;
+        if (i == 0 || infer__range_unit(m, i) == i) {
+            at[n++] = i;
+            two[0] = 0;
+            two[1] = i;
+            two[2] = all;
+            if (i && (!few || i == (all + 1) / 2)) ranges_compare(path, mp, &cp, two, 2, ids, n_ids, &want);
+            continue;
+        }
+        p.first_layer = i;
+        CHECK(infer_model_open(&half, path, &p, &e) == INFER_ERR_UNSUPPORTED && !half);
+        CHECK_HAS(e.message, "share keys and values");
+        p.first_layer = 0;
+        p.layers = i;
+        CHECK(infer_model_open(&half, path, &p, &e) == INFER_ERR_UNSUPPORTED && !half);
+        p.layers = 0;
+    }
+    at[n] = all;
+    if (n > 1) ranges_compare(path, mp, &cp, at, n, ids, n_ids, &want);
+    CHECK(infer_context_destroy(c) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(want.x);
+}
+
+static void ranges_arch(void) {
+    const char *path = arch_path("gguf");
+    infer_model_params mp;
+    memset(&mp, 0, sizeof mp);
+    if (!path) SKIP("needs INFER_TEST_DATA");
+    check_detail = arch_file;
+    ranges_file(path, &mp);
+    check_detail = "";
+}
+
+/* ---- what it takes ----------------------------------------------------------------------------------------------- */
+
+static uint64_t ranges_held, ranges_peak;
+static void *ranges_alloc(void *user, size_t size, size_t align) {
+    (void)user;
+    (void)align;
+    ranges_held += size;
+    if (ranges_held > ranges_peak) ranges_peak = ranges_held;
+    return malloc(size);
+}
+static void ranges_free(void *user, void *p, size_t size) {
+    (void)user;
+    ranges_held -= size;
+    free(p);
+}
+
+/* What is predicted is what is held, and ranges hold weights once in all. */
+static void ranges_memory_of(const char *name, int no_mmap) {
+    const char *path = check_data(name);
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_memory said, all;
+    infer_error e;
+    uint64_t sum = 0, meta;
+    int32_t i, n = 3, cut[4];
+    check_detail = name;
+    memset(&mp, 0, sizeof mp);
+    ranges_context(&cp);
+    CHECK(infer_model_memory_path(path, &mp, &cp, &all, &e) == INFER_OK);
+    cut[0] = 0;
+    cut[1] = 1;
+    cut[2] = all.layers > 2 ? 2 : all.layers;
+    cut[3] = all.layers;
+    if (cut[2] == cut[3]) n = 2;
+    mp.allocator.alloc = ranges_alloc;
+    mp.allocator.free = ranges_free;
+    mp.no_mmap = no_mmap;
+    for (i = 0; i < n; i++) {
+        infer_model *m = NULL;
+        infer_context *c = NULL;
+        infer_session *s = NULL;
+        uint64_t want;
+        mp.first_layer = cut[i];
+        mp.layers = cut[i + 1] - cut[i];
+        cp.rest = i ? NULL : ranges_rest;
+        CHECK(infer_model_memory_path(path, &mp, &cp, &said, &e) == INFER_OK);
+        CHECK(said.layers == mp.layers && said.weights < all.weights);
+        ranges_held = ranges_peak = 0;
+        CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK);
+        if (!m) return;
+        CHECK(infer_context_create(&c, m, &cp, &e) == INFER_OK);
+        if (c && !i) {
+            infer_session_params sp;
+            memset(&sp, 0, sizeof sp);
+            sp.context = cp.cells;
+            CHECK(infer_session_create_in(&s, c, &sp, &e) == INFER_OK);
+        }
+        want = said.cache + said.scratch + (no_mmap ? said.weights : 0);
+        if (c && ranges_held != want) {
+            char text[120];
+            snprintf(text, sizeof text, "layers %d..%d: %llu bytes are held, %llu were predicted", (int)cut[i], (int)cut[i + 1] - 1,
+                     (unsigned long long)ranges_held, (unsigned long long)want);
+            check_note(__FILE__, __LINE__, text);
+        }
+        CHECK(ranges_peak == said.peak);
+        meta = no_mmap ? 0 : m->gguf.file_bytes - m->gguf.tensor_bytes;
+        sum += said.weights - meta;
+        if (i == n - 1) CHECK(sum == m->gguf.tensor_bytes);
+        infer_session_destroy(s);
+        infer_context_destroy(c);
+        CHECK(infer_model_close(m) == INFER_OK);
+        CHECK(ranges_held == 0);
+    }
+    check_detail = "";
+}
+
+static void test_ranges_memory(void) {
+    int i;
+    for (i = 0; i < 2; i++) {
+        ranges_memory_of("models/stories260K.F32.gguf", i);
+        ranges_memory_of("archs/llama-mixtral-moe.gguf", i);
+        ranges_memory_of("archs/qwen35-dense.gguf", i);
+        ranges_memory_of("archs/kimi-k3-moe.gguf", i);
+    }
+}
+
+/* ---- refusals and failures --------------------------------------------------------------------------------------- */
+
+static void test_ranges_refuse(void) {
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_context_params cp;
+    infer_session_params sp;
+    infer_model_params mp;
+    infer_session *s = NULL;
+    infer_context *c = NULL;
+    infer_adapter *a = NULL;
+    infer_model *m = NULL;
+    infer_error e;
+    static const struct { int32_t first, n; const char *why; } bad[] = {
+        { -1, 0, "first_layer -1" }, { 0, -1, "layers -1" }, { 5, 0, "the model has 5" }, { 3, 3, "the model has 5" },
+        { 0, 6, "the model has 5" }, { INT32_MAX, INT32_MAX, "the model has 5" } };
+    size_t i;
+    memset(&mp, 0, sizeof mp);
+    memset(&sp, 0, sizeof sp);
+    ranges_context(&cp);
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        mp.first_layer = bad[i].first;
+        mp.layers = bad[i].n;
+        CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_ARGUMENT && !m);
+        CHECK_HAS(e.message, bad[i].why);
+    }
+    mp.first_layer = 0;
+    mp.layers = 2;
+    mp.preload = 2;
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_UNSUPPORTED && !m);
+    mp.preload = 1; /* what is there */
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK);
+    if (!m) return;
+    CHECK(infer_context_create(&c, m, &cp, &e) == INFER_ERR_ARGUMENT && !c);
+    CHECK_HAS(e.message, "layers 2 to 4 are elsewhere");
+    CHECK(infer_session_create(&s, m, NULL, &e) == INFER_ERR_ARGUMENT && !s);
+    CHECK(infer_adapter_open(&a, m, path, 0, &e) == INFER_ERR_UNSUPPORTED && !a);
+    CHECK_HAS(e.message, "layers elsewhere");
+    cp.rest = ranges_rest;
+    cp.inputs = (infer_inputs_fn)(void (*)(void))1;
+    CHECK(infer_context_create(&c, m, &cp, &e) == INFER_ERR_UNSUPPORTED && !c);
+    infer_model_close(m);
+    mp.first_layer = 2;
+    mp.layers = 0;
+    cp.inputs = NULL;
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK && infer_context_create(&c, m, &cp, &e) == INFER_OK);
+    CHECK(infer_session_create_in(&s, c, &sp, &e) == INFER_ERR_STATE && !s);
+    CHECK_HAS(e.message, "no layers before 2");
+    CHECK(infer_context_rows(NULL, "", 0, NULL, 0, 0, NULL, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(c, NULL, 0, NULL, 0, 0, NULL, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(c, "", 0, NULL, 0, 0, NULL, &e) == INFER_ERR_ARGUMENT);
+    infer_context_destroy(c);
+    infer_model_close(m);
+}
+
+/* An error elsewhere is the eval's, and the session is where it was; then it goes on with the same bits. */
+static void test_ranges_fail(void) {
+    static const int32_t at[] = { 0, 2, 4, 5 };
+    static ranges g;
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_session *s = NULL;
+    infer_token ids[30];
+    infer_error e;
+    float first[512];
+    int32_t i;
+    memset(&mp, 0, sizeof mp);
+    ranges_context(&cp);
+    for (i = 0; i < 30; i++) ids[i] = 5 + i * 11 % 400;
+    if (!ranges_open(&g, path, &mp, &cp, at, 3)) return;
+    CHECK(infer_session_create_in(&s, g.c[0], NULL, &e) == INFER_OK);
+    CHECK(s && infer_session_eval(s, ids, 30) == INFER_OK);
+    memcpy(first, infer_session_logits(s, -1), sizeof first);
+    CHECK(infer_session_rewind(s, 11) == INFER_OK);
+    for (i = 1; i < 3; i++) {
+        g.fails_at = i;
+        CHECK(infer_session_eval(s, ids + 11, 19) == INFER_ERR_IO);
+        CHECK_HAS(infer_session_error(s)->message, "no answer");
+        CHECK(infer_session_position(s) == 11 && !infer_session_logits(s, -1));
+    }
+    g.fails_at = 0;
+    CHECK(infer_session_eval(s, ids + 11, 19) == INFER_OK);
+    CHECK(memcmp(first, infer_session_logits(s, -1), sizeof first) == 0);
+    infer_session_destroy(s);
+    ranges_close(&g);
+}
+
+/* Messages with a word changed, cut or longer are refused or change numbers only; nothing outside of buffers is touched. */
+static void ranges_hostile(const char *name, int32_t first) {
+    static ranges g;
+    const char *path = check_data(name);
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_session *s = NULL;
+    infer_token ids[20];
+    infer_error e;
+    unsigned char *copy;
+    float *rows;
+    size_t i, k, back, n, refused = 0;
+    int32_t at[3], w;
+    static const int32_t words[] = { -1, INT32_MIN, INT32_MAX, 1 << 20, 3, 0 };
+    memset(&mp, 0, sizeof mp);
+    ranges_context(&cp);
+    cp.threads = 1;
+    at[0] = 0;
+    at[1] = first;
+    check_detail = name;
+    CHECK(infer_model_open(&g.m[0], path, &mp, &e) == INFER_OK);
+    at[2] = g.m[0]->hp.n_layer;
+    infer_model_close(g.m[0]);
+    for (i = 0; i < 20; i++) ids[i] = 3 + (infer_token)i % 7;
+    if (!ranges_open(&g, path, &mp, &cp, at, 2)) return;
+    CHECK(infer_session_create_in(&s, g.c[0], NULL, &e) == INFER_OK);
+    CHECK(s && infer_session_eval(s, ids, 20) == INFER_OK);
+    n = 20 * (size_t)infer__rest_cols(&g.c[1]->plan, g.m[1]);
+    rows = (float *)calloc(n, sizeof *rows);
+    copy = (unsigned char *)malloc(g.size + 4);
+    for (i = 0; i <= g.size / 4; i++) /* each length, in a block of its own, for sanitizers */
+        if (i != g.size / 4) {
+            unsigned char *cut = (unsigned char *)malloc(i ? 4 * i : 1);
+            memcpy(cut, g.message, 4 * i);
+            CHECK(infer_context_rows(g.c[1], cut, 4 * i, rows, n, n, &back, &e) == INFER_ERR_ARGUMENT);
+            free(cut);
+        }
+    memcpy(copy, g.message, g.size);
+    memset(copy + g.size, 0, 4);
+    CHECK(infer_context_rows(g.c[1], copy, g.size + 4, rows, n, n, &back, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(g.c[1], copy, g.size - 1, rows, n, n, &back, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(g.c[1], copy, g.size, rows, n - 1, n, &back, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(g.c[1], copy, g.size, rows, n, n - 1, &back, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(g.c[1], copy, g.size, rows, n, n, &back, &e) == INFER_OK && back == (size_t)g.m[0]->hp.n_embd);
+    for (i = 0; i < g.size / 4; i++)
+        for (k = 0; k < sizeof words / sizeof *words; k++) {
+            memcpy(copy, g.message, g.size);
+            memcpy(copy + 4 * i, &words[k], 4);
+            memset(rows, 0, n * sizeof *rows);
+            refused += infer_context_rows(g.c[1], copy, g.size, rows, n, n, &back, &e) != INFER_OK;
+        }
+    CHECK(refused > 3 * (g.size / 4)); /* ids and cells may be others */
+    for (w = INFER__MSG_COPY; w <= INFER__MSG_INTO + 1; w++) /* the header as one of another kind */
+        for (k = 0; k < sizeof words / sizeof *words; k++)
+            for (i = 0; i < 3; i++) {
+                memcpy(copy, g.message, g.size);
+                memcpy(copy + 4 * INFER__MSG_KIND, &w, 4);
+                memcpy(copy + 4 * (INFER__MSG_ARGS + (int)i), &words[k], 4);
+                memset(rows, 0, n * sizeof *rows);
+                infer_context_rows(g.c[1], copy, 4 * INFER__MSG_WORDS, rows, 0, n, &back, &e);
+                CHECK(back <= n);
+            }
+    free(copy);
+    free(rows);
+    infer_session_destroy(s);
+    ranges_close(&g);
+    check_detail = "";
+}
+
+static void test_ranges_hostile(void) {
+    ranges_hostile("models/stories260K.F32.gguf", 2);
+    ranges_hostile("archs/qwen35-dense.gguf", 1);
+    ranges_hostile("archs/gemma2-softcap-dense.gguf", 1);
+}
+
+/* Every failing allocation while contexts are made and a session evaluated. */
+static void test_ranges_oom(void) {
+    static const int32_t at[] = { 0, 2, 5 };
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_token ids[4] = { 1, 2, 3, 4 };
+    infer_error e;
+    long i;
+    int done = 0;
+    memset(&mp, 0, sizeof mp);
+    mp.allocator.alloc = check_alloc;
+    mp.allocator.free = check_free;
+    ranges_context(&cp);
+    cp.threads = 1;
+    for (i = 1; !done && !check_bad; i++) {
+        static ranges g;
+        infer_session *s = NULL;
+        infer_model_params p = mp;
+        int32_t k;
+        memset(&g, 0, sizeof g);
+        check_allocs = check_live = 0;
+        check_fail_at = i;
+        for (k = 0; k < 2; k++) {
+            p.first_layer = at[k];
+            p.layers = at[k + 1] - at[k];
+            cp.rest = k ? NULL : ranges_rest;
+            cp.rest_user = &g;
+            if (infer_model_open(&g.m[k], path, &p, &e)) CHECK(e.code == INFER_ERR_MEMORY);
+            else if (infer_context_create(&g.c[k], g.m[k], &cp, &e)) CHECK(e.code == INFER_ERR_MEMORY);
+        }
+        g.n = 2;
+        if (g.c[0] && g.c[1] && !infer_session_create_in(&s, g.c[0], NULL, &e)) done = !infer_session_eval(s, ids, 4);
+        done = done && check_allocs < i;
+        infer_session_destroy(s);
+        ranges_close(&g);
+        CHECK(check_live == 0);
+    }
+    check_fail_at = 0;
+    CHECK(i > 50);
+}
+
+static void suite_ranges(void) {
+    char name[80];
+    size_t i;
+    RUN(test_ranges_refuse);
+    RUN(test_ranges_fail);
+    RUN(test_ranges_memory);
+    RUN(test_ranges_hostile);
+    RUN(test_ranges_oom);
+    for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i++) {
+        arch_file = ARCH_FILES[i];
+        snprintf(name, sizeof name, "test_ranges_arch_%s", arch_file);
+        check_run(name, ranges_arch);
+    }
+}
