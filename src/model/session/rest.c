@@ -366,11 +366,11 @@ static void infer__msg_move(infer_context *c, const int32_t *w, float *rows, siz
     const infer__state *s = state >= 0 && state < c->model->n_states ? &c->model->states[state] : NULL;
     const uint64_t bytes = s ? infer__page_bytes(c->plan.kv_type, s) : 0, floats = (bytes + 3) / 4;
     char *spare;
+    if (s && !infer__state_here(c->model, state)) return; /* of another one */
     if (!s || page < 0 || page >= c->plan.n_pages[s->group] || (!out && n != floats) || (out && cap < floats)) {
         infer__fail(&c->ctx, INFER_ERR_ARGUMENT, "infer_context_rows: no such page");
         return;
     }
-    if (!infer__state_here(c->model, state)) return; /* whose turn comes */
     *back = out ? (size_t)floats : 0;
     spare = (char *)infer__alloc(c->ctx.mem, bytes);
     if (!spare) infer__fail(&c->ctx, INFER_ERR_MEMORY, "infer_context_rows: no memory for a page");
