@@ -134,6 +134,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #    endif
 #    include "test_gpu_ops.c"
 #    include "test_gpu_models.c"
+#    include "test_gpu_ranges.c"
 #    include "test_gpu_adapters.c"
 #    include "test_gpu_queue.c"
 #    include "test_gpu_media.c"
@@ -246,6 +247,7 @@ int main(int argc, char **argv) {
 #    endif
     suite_gpu_ops();
     suite_gpu_models();
+    suite_gpu_ranges();
     suite_gpu_adapters();
     suite_gpu_queue();
     suite_gpu_media();

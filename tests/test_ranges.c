@@ -263,12 +263,27 @@ static void ranges_free(void *user, void *p, size_t size) {
     free(p);
 }
 
+/* Bytes of all tensors that a model of the file reads. */
+static uint64_t ranges_bound(const char *path) {
+    infer_model *m = NULL;
+    uint64_t sum = 0;
+    int32_t i, k;
+    CHECK(infer_model_open(&m, path, NULL, NULL) == INFER_OK);
+    for (i = 0; m && i < m->gguf.n_tensors; i++) {
+        const infer__weight *w;
+        for (k = 0; (w = infer__weights_all(m, k)) != NULL && !(w->type && w->tensor == i + 1); k++) {}
+        if (w) sum += m->gguf.tensors[i].bytes;
+    }
+    infer_model_close(m);
+    return sum;
+}
+
 /* What is predicted is what is held, and ranges hold weights once in all. */
 static void ranges_memory_of(const char *name, int no_mmap) {
     const char *path = check_data(name);
     infer_context_params cp;
     infer_model_params mp;
-    infer_memory said, all;
+    infer_memory before, said, all;
     infer_error e;
     uint64_t sum = 0, meta;
     int32_t i, n = 3, cut[4];
@@ -292,11 +307,13 @@ static void ranges_memory_of(const char *name, int no_mmap) {
         mp.first_layer = cut[i];
         mp.layers = cut[i + 1] - cut[i];
         cp.rest = i ? NULL : ranges_rest;
-        CHECK(infer_model_memory_path(path, &mp, &cp, &said, &e) == INFER_OK);
-        CHECK(said.layers == mp.layers && said.weights < all.weights);
+        CHECK(infer_model_memory_path(path, &mp, &cp, &before, &e) == INFER_OK);
         ranges_held = ranges_peak = 0;
         CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK);
         if (!m) return;
+        CHECK(infer_model_memory(m, &cp, &said, &e) == INFER_OK);
+        CHECK(said.layers == mp.layers && said.weights < all.weights);
+        CHECK(said.layers == before.layers && (no_mmap || said.weights == before.weights) && said.cache == before.cache);
         CHECK(infer_context_create(&c, m, &cp, &e) == INFER_OK);
         if (c && !i) {
             infer_session_params sp;
@@ -311,15 +328,15 @@ static void ranges_memory_of(const char *name, int no_mmap) {
                      (unsigned long long)ranges_held, (unsigned long long)want);
             check_note(__FILE__, __LINE__, text);
         }
-        CHECK(ranges_peak == said.peak);
+        CHECK(ranges_peak <= said.peak);
         meta = no_mmap ? 0 : m->gguf.file_bytes - m->gguf.tensor_bytes;
         sum += said.weights - meta;
-        if (i == n - 1) CHECK(sum == m->gguf.tensor_bytes);
         infer_session_destroy(s);
         infer_context_destroy(c);
         CHECK(infer_model_close(m) == INFER_OK);
         CHECK(ranges_held == 0);
     }
+    CHECK(sum == ranges_bound(path));
     check_detail = "";
 }
 
@@ -329,7 +346,7 @@ static void test_ranges_memory(void) {
         ranges_memory_of("models/stories260K.F32.gguf", i);
         ranges_memory_of("archs/llama-mixtral-moe.gguf", i);
         ranges_memory_of("archs/qwen35-dense.gguf", i);
-        ranges_memory_of("archs/kimi-k3-moe.gguf", i);
+        ranges_memory_of("archs/qwen4exp-moe.gguf", i);
     }
 }
 
@@ -447,7 +464,8 @@ static void ranges_hostile(const char *name, int32_t first) {
     if (!ranges_open(&g, path, &mp, &cp, at, 2)) return;
     CHECK(infer_session_create_in(&s, g.c[0], NULL, &e) == INFER_OK);
     CHECK(s && infer_session_eval(s, ids, 20) == INFER_OK);
-    n = 20 * (size_t)infer__rest_cols(&g.c[1]->plan, g.m[1]);
+    memcpy(&w, g.message + 4 * INFER__MSG_ROWS, 4);
+    n = (size_t)w * (size_t)infer__rest_cols(&g.c[1]->plan, g.m[1]);
     rows = (float *)calloc(n, sizeof *rows);
     copy = (unsigned char *)malloc(g.size + 4);
     for (i = 0; i <= g.size / 4; i++) /* each length, in a block of its own, for sanitizers */
