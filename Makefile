@@ -39,6 +39,17 @@ build/tool/%.o: tools/infer/%.c infer.h $(wildcard tools/infer/*.h tools/infer/*
 # The implementation, for the program and the examples, some of which are shared libraries. tests/compile/run.py reads the log
 build/impl.o: infer.h | build/tool
 	$(CC) $(CFLAGS) $(WARN) -Wpedantic -Wshadow -fPIC -DINFER_IMPLEMENTATION -x c -c infer.h -o $@ 2>$@.log; status=$$?; cat $@.log >&2; exit $$status
+# `infer-mpi`: the same commands, the model's layers over the ranks of an MPI job (docs/pipeline.md). Not a part of `make`
+MPICC ?= mpicc
+mpi: build/infer-mpi
+build/infer-mpi: $(filter-out build/tool/main.o,$(TOOL)) build/mpi/infer_main.o $(patsubst tools/infer-mpi/%.c,build/mpi/%.o,$(wildcard tools/infer-mpi/*.c))
+	$(MPICC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(HTTP_LIBS) $(LIBS)
+build/mpi/infer_main.o: tools/infer/main.c infer.h $(wildcard tools/infer/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(WARN) -I. -Dmain=infer_main -c $< -o $@
+build/mpi/%.o: tools/infer-mpi/%.c infer.h $(wildcard tools/infer/*.h tools/infer-mpi/*.h)
+	@mkdir -p $(@D)
+	$(MPICC) $(CFLAGS) $(WARN) -I. -c $< -o $@
 build/libinfer.a: build/impl.o
 	rm -f $@
 	$(AR) rcs $@ $<
@@ -62,7 +73,7 @@ build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/d
 build/tool:
 	mkdir -p $@
 
-.PHONY: install dist doubles run test check gpu san cross fuzz deep switches bench-switches bench bench-count bench-sample bench-gpu bench-text \
+.PHONY: install dist doubles mpi run test check gpu san cross fuzz deep switches bench-switches bench bench-count bench-sample bench-gpu bench-text \
 	amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0

@@ -647,8 +647,8 @@ tools/infer-mpi does it over MPI, and in one process they are two calls. The log
 A pass without results, such as all of a long prompt but its last pass, gives nothing back, so A goes on with the next
 one while B works. To keep both busy while generating, use several contexts (docs/pipeline.md).
 
-Contexts must agree: cells, batch, kv_type, keep, sessions, and the same file. A message that does not fit is refused;
-rows are trusted, so the ways between machines must be. Refused by name: mtp, adapters, context_params.inputs, pictures
+Contexts must agree: cells, batch, kv_type, keep, sessions, and the same file. infer_rows_read reads them from a
+message, so that B can make a context when the first one comes. A message that does not fit is refused; rows are trusted, so the ways between machines must be. Refused by name: mtp, adapters, context_params.inputs, pictures
 whose embeddings go to later layers (deepstack) elsewhere, and cuts between layers that share keys and values.
 */
 #ifndef INFER_H
@@ -864,6 +864,8 @@ INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step
  * nothing was done; after another error sessions that the pass had rows of are to be rewound. */
 INFER_API infer_result infer_context_rows(infer_context *context, const void *message, size_t size, float *rows,
                                           size_t n, size_t cap, size_t *back, infer_error *err);
+/* Which context a message comes from, and what the ones that answer it are made with. */
+INFER_API infer_result infer_rows_read(const void *message, size_t size, infer_rows_info *out, infer_error *err);
 /* Results of the last eval: row counts the tokens of the session's step from 0, or from the end with -1, -2, ...
  * Returns vocab floats, which the caller may change until the next eval, or NULL when that row was not requested. With
  * all layers on a device, the logits may still be there and are downloaded now; if that fails, the result is NULL too

@@ -240,6 +240,14 @@ typedef struct infer_session_params {
     uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_session_params;
 
+/* What a message of infer_context_params.rest says of its context: section 22. */
+typedef struct infer_rows_info {
+    uint64_t context; /* its number among those of its model */
+    int32_t last;     /* 1 = it is no more: the one that answers it can be destroyed */
+    infer_context_params params; /* for infer_context_create; fields that need not be the same are 0 */
+    uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
+} infer_rows_info;
+
 /* Which results an eval keeps. */
 enum {
     INFER_OUT_NONE = 0,  /* no logits */

@@ -35,3 +35,11 @@ INFER_API infer_result infer_context_rows(infer_context *context, const void *me
     infer__context_leave(context);
     return r;
 }
+
+INFER_API infer_result infer_rows_read(const void *message, size_t size, infer_rows_info *out, infer_error *err) {
+    infer__error_clear(err);
+    if (out) memset(out, 0, sizeof *out);
+    if (!message || !out)
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer_rows_read: %s is NULL", out ? "message" : "out");
+    return infer__rows_read(message, size, out, err);
+}

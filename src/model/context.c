@@ -5,6 +5,7 @@ static void infer__context_free(infer_context *c) {
     infer__mem *mem = &c->model->mem;
     infer_model *m;
     int32_t i;
+    if (c->rest) infer__rest_end(c);
     infer__adapter_set_drop(c, c->adapters);
     infer__cache_destroy(c);
     for (i = 0; i < INFER__PLACES; i++) {
@@ -139,6 +140,7 @@ static infer_result infer__context_create(infer_context **out, infer_model *m, c
     if (plan.rest_bytes) {
         c->rest = params->rest;
         c->rest_user = params->rest_user;
+        c->number = infer__atomic_add(&m->numbers, 1) + 1;
     }
     *out = c;
     return INFER_OK;

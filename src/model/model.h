@@ -622,6 +622,7 @@ struct infer_model {
     struct infer__merged *merged; /* n_merged slots whose weights include adapters, NULL = it was not merged */
     int32_t n_merged;
     uint64_t unmerged_print, unmerged_token_bytes; /* the previous values of these */
+    infer__atomic numbers;        /* of contexts made so far */
     infer__atomic held, contexts; /* release.c: who reads the weights; contexts alive */
     infer__atomic users;       /* references: of the caller, what was made of it, calls that run */
     infer__atomic adapters;    /* adapters alone */
@@ -721,6 +722,7 @@ struct infer_context {
     int32_t *row_looked;              /* batch x infer__looks: of rows, see there */
     const infer__picture *picture;    /* of a stack's pass */
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
+    int64_t number;              /* of all contexts of the model: in messages */
     infer_rest_fn rest;          /* of context_params */
     void *rest_user;
     float *rows;                 /* that come and go: rest_bytes, or of the caller of infer_context_rows */

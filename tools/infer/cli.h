@@ -215,6 +215,13 @@ void cli_progress_end(cli_progress *p);        /* wipes the bar */
 int cli_fail(const char *command, const char *format, ...) CLI_PRINTF(2, 3);
 /* The parameters for opening a model, from the options; 0 after saying what is wrong with them. */
 int cli_model_params(const char *command, const cli_common *common, infer_model_params *out);
+/* Hooks of tools/infer-mpi, for commands that do not know of it: open: layers of params, before a model is opened that
+ * will compute (0 after saying why not); context: where the others are. NULL in `infer`. */
+typedef struct cli_elsewhere_hooks {
+    int (*open)(const char *command, const char *path, const cli_common *common, infer_model_params *params);
+    void (*context)(infer_context_params *params);
+} cli_elsewhere_hooks;
+extern const cli_elsewhere_hooks *cli_elsewhere;
 /* Open a model as the shared options say. On failure says why and returns NULL. */
 infer_model *cli_open(const char *command, const char *path, const cli_common *common, int vocab_only);
 /* Context parameters as the shared options say (cells left at 0). */
@@ -539,7 +546,7 @@ typedef struct bench_queue {
     infer_context_params context;
     int32_t tokens, fresh, vocab, rounds; /* of each request: of its prompt, generated */
     const int32_t *counts; /* n_counts: of requests */
-    int32_t n_counts;
+    int32_t n_counts, queues; /* queues: that share the requests, each in a thread of its own; 0 = one, in this thread */
     int json;
 } bench_queue;
 int bench_requests(const bench_queue *b);

@@ -108,6 +108,8 @@ int cli_model_params(const char *command, const cli_common *common, infer_model_
     return 1;
 }
 
+const cli_elsewhere_hooks *cli_elsewhere;
+
 infer_model *cli_open(const char *command, const char *path, const cli_common *common, int vocab_only) {
     infer_model_params params;
     infer_model *model = NULL;
@@ -121,6 +123,7 @@ infer_model *cli_open(const char *command, const char *path, const cli_common *c
         if (!cli_projector_find(command, path, projector, sizeof projector)) return NULL;
         params.projector = projector;
     }
+    if (cli_elsewhere && !vocab_only && !cli_elsewhere->open(command, path, common, &params)) return NULL;
     cli_progress_begin(&bar, "loading");
     params.progress = cli_progress_show;
     params.progress_user = &bar;
@@ -146,6 +149,7 @@ void cli_context_params(const cli_common *common, infer_context_params *out) {
     out->threads = (int32_t)common->threads;
     out->kv_type = (int32_t)common->kv;
     out->batch = (int32_t)common->batch;
+    if (cli_elsewhere) cli_elsewhere->context(out);
 }
 
 int32_t cli_cells(const cli_common *common, const infer_model *model, size_t n) {

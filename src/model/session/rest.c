@@ -89,14 +89,15 @@ static infer_result infer__range_drop(infer_model *m, infer_error *err) {
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 enum { /* words of a message; the last ones depend on its kind */
-    INFER__MSG_MAGIC, INFER__MSG_KIND, INFER__MSG_PRINT, INFER__MSG_PRINT_2, INFER__MSG_KV, INFER__MSG_CELLS,
-    INFER__MSG_PAGES, INFER__MSG_COLS = INFER__MSG_PAGES + INFER__GROUPS, /* floats a row that come along */
+    INFER__MSG_MAGIC, INFER__MSG_KIND, INFER__MSG_CONTEXT, INFER__MSG_CONTEXT_2, INFER__MSG_PRINT, INFER__MSG_PRINT_2,
+    INFER__MSG_KV, INFER__MSG_CELLS, INFER__MSG_BATCH, INFER__MSG_KEEP, INFER__MSG_SESSIONS,
+    INFER__MSG_COLS, /* floats a row that come along */
     INFER__MSG_ARGS,
     INFER__MSG_ROWS = INFER__MSG_ARGS, INFER__MSG_SEQS, INFER__MSG_OUT, INFER__MSG_ENCODES, INFER__MSG_FLAGS,
     INFER__MSG_WORDS
 };
-enum { INFER__MSG_PASS, INFER__MSG_COPY, INFER__MSG_OUT_OF, INFER__MSG_INTO }; /* kinds; the last two: see rest_move */
-enum { INFER__MSG_HAS_END = 1, INFER__MSG_HAS_AXES = 2 };                      /* flags */
+enum { INFER__MSG_PASS, INFER__MSG_COPY, INFER__MSG_OUT_OF, INFER__MSG_INTO, INFER__MSG_LAST }; /* kinds */
+enum { INFER__MSG_HAS_END = 1, INFER__MSG_HAS_AXES = 2 };                                        /* flags */
 enum { INFER__MSG_VERSION = 0x1f4d0001 };
 
 static int64_t infer__rest_cols(const infer__plan *p, const infer_model *m) { return m->hp.n_embd + p->carried; }
@@ -128,16 +129,19 @@ static infer_result infer__rest_check(const infer_model *m, const infer_context_
 
 /* What both contexts must agree on, and the kind; args: 0. */
 static void infer__msg_header(const infer_context *c, int32_t kind, int32_t *w) {
-    const uint64_t print = c->model->weights_print;
-    int32_t g;
+    const uint64_t print = c->model->weights_print, number = (uint64_t)c->number;
     memset(w, 0, INFER__MSG_WORDS * sizeof *w);
     w[INFER__MSG_MAGIC] = INFER__MSG_VERSION;
     w[INFER__MSG_KIND] = kind;
+    w[INFER__MSG_CONTEXT] = (int32_t)(uint32_t)number;
+    w[INFER__MSG_CONTEXT_2] = (int32_t)(uint32_t)(number >> 32);
     w[INFER__MSG_PRINT] = (int32_t)(uint32_t)print;
     w[INFER__MSG_PRINT_2] = (int32_t)(uint32_t)(print >> 32);
     w[INFER__MSG_KV] = c->plan.kv_type;
     w[INFER__MSG_CELLS] = c->plan.cells;
-    for (g = 0; g < INFER__GROUPS; g++) w[INFER__MSG_PAGES + g] = c->plan.n_pages[g];
+    w[INFER__MSG_BATCH] = c->plan.batch;
+    w[INFER__MSG_KEEP] = c->plan.keep;
+    w[INFER__MSG_SESSIONS] = c->plan.sessions;
     w[INFER__MSG_COLS] = (int32_t)infer__rest_cols(&c->plan, c->model);
 }
 
@@ -155,6 +159,12 @@ static void infer__rest_call(infer_context *c, uint64_t words, uint64_t n, uint6
     r = c->rest(c->rest_user, infer__rest_words(c), (size_t)words * sizeof(int32_t), c->rows, (size_t)n, (size_t)back,
                 &e);
     if (r) infer__fail(&c->ctx, r, "%s", e.message[0] ? e.message : "the layers elsewhere failed");
+}
+
+static void infer__rest_end(infer_context *c) {
+    infer__error_clear(&c->ctx.error);
+    infer__msg_header(c, INFER__MSG_LAST, infer__rest_words(c));
+    infer__rest_call(c, INFER__MSG_WORDS, 0, 0);
 }
 
 static void infer__rest_copy(infer_context *c, int32_t group, int32_t to, int32_t from) {
@@ -343,6 +353,7 @@ static const char *infer__msg_misfit(const infer_context *c, const int32_t *w) {
     const infer_model *m = c->model;
     int32_t own[INFER__MSG_WORDS];
     infer__msg_header(c, 0, own);
+    if (w[INFER__MSG_KIND] < 0 || w[INFER__MSG_KIND] > INFER__MSG_LAST) return "of an unknown kind";
     if (w[INFER__MSG_MAGIC] != own[INFER__MSG_MAGIC]) return "not of this version, or of a machine like this";
     if (w[INFER__MSG_PRINT] != own[INFER__MSG_PRINT] || w[INFER__MSG_PRINT_2] != own[INFER__MSG_PRINT_2])
         return "of another model";
@@ -421,6 +432,7 @@ static infer_result infer__context_rows(infer_context *c, const void *message, s
     if (why) return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: the message is %s", why);
     if (w[INFER__MSG_KIND] == INFER__MSG_PASS) return infer__msg_pass(c, &in, w, rows, n, back, err);
     infer__error_clear(&c->ctx.error);
+    if (w[INFER__MSG_KIND] == INFER__MSG_LAST) return INFER_OK;
     if (w[INFER__MSG_KIND] == INFER__MSG_COPY) {
         const int32_t g = w[INFER__MSG_ARGS], to = w[INFER__MSG_ARGS + 1], from = w[INFER__MSG_ARGS + 2];
         if (g < 0 || g >= INFER__CACHE_GROUPS || INFER__MIN(to, from) < 0 ||
@@ -429,4 +441,23 @@ static infer_result infer__context_rows(infer_context *c, const void *message, s
         infer__page_copy(c, g, to, from);
     } else infer__msg_move(c, w, rows, n, cap, back);
     return infer__ok(&c->ctx) ? INFER_OK : infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
+}
+
+static infer_result infer__rows_read(const void *message, size_t size, infer_rows_info *out, infer_error *err) {
+    int32_t w[INFER__MSG_WORDS];
+    infer__words in;
+    in.p = (const char *)message;
+    in.n = size / sizeof *w;
+    in.bad = 0;
+    infer__get_ints(&in, w, INFER__MSG_WORDS, INT32_MIN, INT32_MAX);
+    if (in.bad || w[INFER__MSG_MAGIC] != INFER__MSG_VERSION)
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer_rows_read: no message of this version");
+    out->context = (uint64_t)(uint32_t)w[INFER__MSG_CONTEXT] | (uint64_t)(uint32_t)w[INFER__MSG_CONTEXT_2] << 32;
+    out->last = w[INFER__MSG_KIND] == INFER__MSG_LAST;
+    out->params.cells = w[INFER__MSG_CELLS];
+    out->params.batch = w[INFER__MSG_BATCH];
+    out->params.kv_type = w[INFER__MSG_KV];
+    out->params.keep = w[INFER__MSG_KEEP];
+    out->params.sessions = w[INFER__MSG_SESSIONS];
+    return INFER_OK;
 }

@@ -144,6 +144,7 @@ static int32_t infer__session_lost(const infer_session *s);
  * the reverse, and where the model has the head, the results' rows come back to xn. */
 static void infer__rest_take(infer_context *c, int32_t n);
 static void infer__rest_give(infer_context *c, int32_t n);
+static void infer__rest_end(infer_context *c); /* the context is no more */
 static void infer__rest_copy(infer_context *c, int32_t group, int32_t to, int32_t from); /* a page elsewhere, too */
 /* A page of a slot elsewhere, or a cell, to or from the host, as infer__page_move and infer__cell_move. */
 static void infer__rest_move(infer_context *c, int32_t state, int32_t page, char *data, int out);
@@ -151,6 +152,8 @@ static uint64_t infer__rest_bytes(const infer__plan *p, const infer_model *m);
 static infer_result infer__rest_check(const infer_model *m, const infer_context_params *in, infer_error *err);
 static infer_result infer__context_rows(infer_context *c, const void *message, size_t size, float *rows, size_t n,
                                         size_t cap, size_t *back, infer_error *err);
+
+static infer_result infer__rows_read(const void *message, size_t size, infer_rows_info *out, infer_error *err);
 
 /* media.c. Parts are copied; their rows, from infer__alloc, become the media's unless this fails. The model is held. */
 static infer_result infer__media_make(infer_media **out, infer_model *m, const infer__media_part *parts, int32_t n,

@@ -436,7 +436,7 @@ static int parse_list(int32_t *out, int32_t *count, const char *name, const char
     return 1;
 }
 
-static int run_requests(bench *b, const char *path, cli_common *common, const char *counts, int others) {
+static int run_requests(bench *b, const char *path, cli_common *common, const char *counts, int64_t queues, int others) {
     int32_t numbers[MAX_PROMPTS];
     bench_queue q;
     int ok;
@@ -452,6 +452,7 @@ static int run_requests(bench *b, const char *path, cli_common *common, const ch
     q.fresh = b->fresh;
     q.rounds = b->rounds;
     q.counts = numbers;
+    q.queues = (int32_t)queues;
     q.json = common->json;
     q.model = cli_open("bench", path, common, 0);
     ok = q.model && infer_model_get_info(q.model, &b->info) == INFER_OK;
@@ -515,7 +516,7 @@ static int run_drafts(bench *b, const char *path, cli_common *common, const char
 
 int cmd_bench(int argc, char **argv) {
     const char *args[1], *prompts = NULL, *lengths = NULL, *requests = NULL, *draft_path = NULL, *text_path = NULL;
-    int64_t depth = 0, fresh = -1, rounds = 5, texts = 0;
+    int64_t depth = 0, fresh = -1, rounds = 5, texts = 0, queues = 0;
     int32_t numbers[MAX_PROMPTS];
     int profile = 0, lookup = 0, mtp = 0, status, ok, i;
     const cli_option options[] = {
@@ -524,6 +525,7 @@ int cmd_bench(int argc, char **argv) {
         {"-d", OPT_INT, &depth, "N", "start after N tokens of context (default 0)", 0, 1 << 24},
         {"--embed", OPT_STRING, &lengths, "N,N,...", "measure embedding texts of N tokens instead", 0, 0},
         {"--requests", OPT_STRING, &requests, "N,N,...", "measure N requests at a time instead, each with -p (default 128) and -n tokens", 0, 0},
+        {"--queues", OPT_INT, &queues, "N", "with --requests: share them over N queues, each in a thread: for infer-mpi", 1, 256},
         {"--lookup", OPT_FLAG, &lookup, NULL, "compare generation with and without lookup drafts", 0, 0},
         {"--draft", OPT_STRING, &draft_path, "FILE", "compare with drafts by this model", 0, 0},
         {"--mtp", OPT_FLAG, &mtp, NULL, "compare with drafts by the model's multi-token prediction blocks", 0, 0},
@@ -590,7 +592,7 @@ int cmd_bench(int argc, char **argv) {
             return cli_usage_error("bench", "--lookup, --draft and --mtp go with one -p or --text, -n and -r only");
         return run_drafts(&b, args[0], &common, draft_path, text_path, lookup, mtp);
     }
-    if (requests) return run_requests(&b, args[0], &common, requests, lengths || depth || profile);
+    if (requests) return run_requests(&b, args[0], &common, requests, queues, lengths || depth || profile);
     if (common.report) {
         status = report_open(&r, "bench", common.report, args, 1);
         if (status != CLI_DONE) return status;

@@ -35,15 +35,16 @@ static int submit(infer_queue *queue, const bench_queue *b, int32_t k, infer_req
     return r == INFER_OK || cli_fail("bench", "%s", err.message) == CLI_DONE;
 }
 
-static int run(infer_queue *queue, const bench_queue *b, int32_t n, infer_request **requests, request_round *out) {
+static int run(infer_queue *const *queues, const bench_queue *b, int32_t n, infer_request **requests, request_round *out) {
     const double start = platform_clock();
     infer_request_info info;
     int32_t k;
     int ok = 1;
     memset(out, 0, sizeof *out);
     memset((void *)requests, 0, (size_t)n * sizeof *requests);
-    for (k = 0; ok && k < n; k++) ok = submit(queue, b, k, &requests[k]);
-    if (ok) infer_queue_step(queue, -1);
+    for (k = 0; ok && k < n; k++) ok = submit(queues[b->queues ? k % b->queues : 0], b, k, &requests[k]);
+    if (ok && !b->queues) infer_queue_step(queues[0], -1);
+    for (k = 0; ok && b->queues && k < n; k++) infer_request_wait(requests[k]); /* its result is looked at below */
     out->seconds = platform_clock() - start;
     for (k = 0; k < n; k++) {
         if (ok && infer_request_wait(requests[k]) != INFER_OK) {
@@ -59,22 +60,26 @@ static int run(infer_queue *queue, const bench_queue *b, int32_t n, infer_reques
 static int measure(const bench_queue *b, int32_t n, request_round *rounds) {
     infer_request **requests = cli_alloc("bench", (size_t)n, sizeof *requests);
     infer_queue_params params;
-    infer_queue *queue = NULL;
+    const int32_t n_queues = b->queues ? b->queues : 1, each = (n + n_queues - 1) / n_queues;
+    infer_queue **queues = cli_alloc("bench", (size_t)n_queues, sizeof *queues);
     infer_error err;
-    int32_t i;
-    int ok = requests != NULL;
+    int32_t i, made = 0;
+    int ok = requests != NULL && queues != NULL;
     memset(&params, 0, sizeof params);
     params.context = b->context;
-    params.slots = n;
-    params.waiting = n;
+    params.slots = each;
+    params.waiting = each;
+    params.thread = b->queues > 0;
     params.kept = -1;
     params.positions = b->tokens + b->fresh + 1;
     params.prompt_rows = b->context.batch ? b->context.batch : 512;
-    params.context.cells = n * (params.positions + 32);
-    if (ok && infer_queue_create(&queue, b->model, &params, &err) != INFER_OK) ok = cli_fail("bench", "%s", err.message) == CLI_DONE;
-    if (ok) ok = run(queue, b, n, requests, &rounds[0]); /* warm */
-    for (i = 0; ok && i < b->rounds; i++) ok = run(queue, b, n, requests, &rounds[i]);
-    infer_queue_destroy(queue);
+    params.context.cells = each * (params.positions + 32);
+    for (; ok && made < n_queues; made += ok)
+        if (infer_queue_create(&queues[made], b->model, &params, &err) != INFER_OK) ok = cli_fail("bench", "%s", err.message) == CLI_DONE;
+    if (ok) ok = run(queues, b, n, requests, &rounds[0]); /* warm */
+    for (i = 0; ok && i < b->rounds; i++) ok = run(queues, b, n, requests, &rounds[i]);
+    while (made > 0) infer_queue_destroy(queues[--made]);
+    free((void *)queues);
     free((void *)requests);
     return ok;
 }

@@ -359,7 +359,10 @@ static int make_room(server *s, served *m, const infer_model_params *params, fai
 static infer_result open_one(server *s, served *m, const infer_model_params *params, uint64_t *bytes, failure *f, int last) {
     infer_error err;
     char why[512] = "";
-    infer_result r = infer_model_open(&m->model, m->path, params, &err);
+    infer_model_params own = *params;
+    infer_result r = INFER_ERR_IO;
+    snprintf(err.message, sizeof err.message, "its layers cannot be elsewhere");
+    if (!cli_elsewhere || cli_elsewhere->open("serve", m->path, s->options->common, &own)) r = infer_model_open(&m->model, m->path, &own, &err);
     if (r != INFER_OK) {
         m->model = NULL;
         snprintf(why, sizeof why, "%s", err.message);

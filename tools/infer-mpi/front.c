@@ -1,0 +1,100 @@
+/* front.c: rank 0: the commands of `infer`, with a model whose other layers are elsewhere. They do not know: the hooks
+ * below give their model the first layers, and their contexts a way to the rest. */
+#include "ring.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double *free_memory;
+static int is_cut; /* a command has opened its model; further ones (for drafts) are rank 0's alone */
+
+static infer_result rest(void *user, const void *message, size_t size, float *rows, size_t n, size_t back, infer_error *err) {
+    infer_rows_info info;
+    infer_result r = infer_rows_read(message, size, &info, err);
+    frame_buf b = {NULL, 0};
+    int tag, ok;
+    (void)user;
+    if (r != INFER_OK) return r;
+    tag = TAG_REPLY + (int)(info.context % (TAG_MOST - TAG_REPLY));
+    ok = !ring_broken() && frame_reserve(&b, size, n);
+    if (ok) {
+        memset(b.head, 0, sizeof *b.head);
+        b.head->kind = FRAME_PASS;
+        b.head->context = info.context;
+        b.head->size = size;
+        b.head->n = n;
+        b.head->back = back;
+        memcpy(frame_message(&b), message, size);
+        if (n) memcpy(frame_rows(&b), rows, n * sizeof *rows);
+        ok = frame_send(1, TAG_PASS, &b);
+    }
+    if (ok && back) {
+        ok = frame_receive(ring_size - 1, tag, &b);
+        if (ok && b.head->n != back) {
+            ring_break("rank %d gives %lu numbers, %lu are expected", ring_size - 1, (unsigned long)b.head->n, (unsigned long)back);
+            ok = 0;
+        }
+        if (ok) memcpy(rows, frame_rows(&b), back * sizeof *rows);
+    }
+    free(b.head);
+    if (ok) return INFER_OK;
+    err->code = INFER_ERR_IO;
+    snprintf(err->message, sizeof err->message, "%.500s", ring_broken());
+    return INFER_ERR_IO;
+}
+
+/* Every rank's layers, and what it needs to open the model. */
+static int send_jobs(const char *path, const cli_common *common, const infer_model_params *params, const int32_t *first) {
+    int r;
+    for (r = 1; r < ring_size; r++) {
+        frame_buf b = {NULL, 0};
+        ring_job *job;
+        if (!frame_reserve(&b, sizeof *job, 0)) return 0;
+        memset(b.head, 0, sizeof *b.head);
+        b.head->kind = FRAME_JOB;
+        b.head->size = sizeof *job;
+        job = frame_message(&b);
+        memset(job, 0, sizeof *job);
+        job->params = *params;
+        memset(&job->params.allocator, 0, sizeof job->params.allocator);
+        memset(&job->params.cache, 0, sizeof job->params.cache);
+        memset(&job->params.limits, 0, sizeof job->params.limits);
+        job->params.log = NULL;
+        job->params.progress = NULL;
+        job->params.pre = job->params.projector = NULL;
+        job->params.log_user = job->params.progress_user = NULL;
+        job->params.first_layer = first[r];
+        job->params.layers = first[r + 1] - first[r];
+        job->threads = (int32_t)common->threads;
+        job->verbose = common->verbose;
+        memcpy(job->path, path, strlen(path) + 1);
+        if (!frame_send(r, TAG_JOB, &b)) return 0;
+    }
+    return 1;
+}
+
+static int front_open(const char *command, const char *path, const cli_common *common, infer_model_params *params) {
+    int32_t first[RING_MOST + 1];
+    if (ring_size == 1) return 1;
+    if (is_cut) {
+        fprintf(stderr, "warning: %s: all of it is rank 0's: ranks share the first model alone\n", path);
+        return 1;
+    }
+    if (strlen(path) >= sizeof ((ring_job *)0)->path) return cli_fail(command, "%s: the name is too long", path) == CLI_DONE;
+    if (platform_path_kind(path) == PLATFORM_FOLDER) return cli_fail(command, "%s: a folder: convert it first", path) == CLI_DONE;
+    if (!cut_layers(command, path, params, free_memory, first)) return 0;
+    params->layers = first[1];
+    is_cut = 1;
+    if (send_jobs(path, common, params, first)) return 1;
+    return cli_fail(command, "%s", ring_broken()) == CLI_DONE;
+}
+
+static void front_context(infer_context_params *params) {
+    params->rest = rest; /* contexts of whole models do not call it */
+}
+
+void front_hooks(const double *free_bytes) {
+    static const cli_elsewhere_hooks hooks = {front_open, front_context};
+    free_memory = free_bytes;
+    cli_elsewhere = &hooks;
+}

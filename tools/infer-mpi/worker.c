@@ -1,0 +1,164 @@
+/* worker.c: a rank with later layers: waits for a pass, runs it, sends the rows on. A context for each of rank 0's is made
+ * when its first message comes. Any failure is told rank 0 and ends the job. */
+#include "ring.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct answering {
+    uint64_t number;
+    infer_context *context;
+    struct answering *next;
+} answering;
+
+static infer_model *model;
+static answering *contexts;
+static ring_job job;
+static uint64_t held, most; /* bytes of the allocator */
+static double busy;         /* seconds in passes */
+static uint64_t passes;
+
+static void *counted_alloc(void *user, size_t size, size_t align) {
+    void *p = malloc(size);
+    (void)user;
+    (void)align;
+    if (p == NULL) return NULL;
+    held += size;
+    if (held > most) most = held;
+    return p;
+}
+
+static void counted_free(void *user, void *p, size_t size) {
+    (void)user;
+    held -= size;
+    free(p);
+}
+
+static void fail(const char *format, ...) CLI_PRINTF(1, 2);
+static void fail(const char *format, ...) {
+    char text[500];
+    frame_buf b = {NULL, 0};
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (frame_reserve(&b, strlen(text), 0)) {
+        memset(b.head, 0, sizeof *b.head);
+        b.head->kind = FRAME_FAIL;
+        b.head->size = strlen(text);
+        memcpy(frame_message(&b), text, strlen(text));
+        frame_send(0, TAG_FAIL, &b);
+        frames_flush(1);
+    }
+}
+
+static void say(const infer_context *context) {
+    infer_memory m;
+    if (!job.verbose || infer_context_memory(context, &m) != INFER_OK) return;
+    fprintf(stderr, "info: rank %d: layers %ld to %ld, %.0f bytes of weights, %.0f of cache, %.0f of the rest; %.0f are held of the allocator\n",
+            ring_rank, (long)job.params.first_layer, (long)(job.params.first_layer + job.params.layers - 1), (double)m.weights,
+            (double)m.cache, (double)m.scratch, (double)held);
+}
+
+/* The context that answers rank 0's; NULL after a failure. */
+static infer_context *find(const infer_rows_info *info) {
+    infer_context_params params = info->params;
+    infer_error err;
+    answering *a;
+    for (a = contexts; a && a->number != info->context; a = a->next) {}
+    if (a) return a->context;
+    a = calloc(1, sizeof *a);
+    params.threads = job.threads;
+    if (a == NULL || infer_context_create(&a->context, model, &params, &err) != INFER_OK) {
+        fail("%s", a ? err.message : "out of memory");
+        free(a);
+        return NULL;
+    }
+    a->number = info->context;
+    a->next = contexts;
+    contexts = a;
+    say(a->context);
+    return a->context;
+}
+
+static void forget(uint64_t number) {
+    answering **p = &contexts, *a;
+    while (*p && (*p)->number != number) p = &(*p)->next;
+    a = *p;
+    if (a == NULL) return;
+    *p = a->next;
+    infer_context_destroy(a->context);
+    free(a);
+}
+
+/* A pass, in and out of b. 0 after a failure. */
+static int run_pass(frame_buf *b) {
+    infer_context *context;
+    infer_rows_info info;
+    infer_error err;
+    const frame in = *b->head;
+    const double start = platform_clock();
+    size_t n = (size_t)in.n, cap = n > in.back ? n : (size_t)in.back;
+    if (infer_rows_read(frame_message(b), in.size, &info, &err) != INFER_OK) {
+        fail("%s", err.message);
+        return 0;
+    }
+    if (info.last) {
+        forget(info.context);
+        return 1;
+    }
+    context = find(&info);
+    if (context == NULL || !frame_reserve(b, in.size, cap)) return 0;
+    if (infer_context_rows(context, frame_message(b), in.size, frame_rows(b), n, cap, &n, &err) != INFER_OK) {
+        fail("%s", err.message);
+        return 0;
+    }
+    b->head->n = n;
+    busy += platform_clock() - start;
+    passes++;
+    return 1;
+}
+
+static void pass_on(frame_buf *b) {
+    if (ring_rank + 1 < ring_size) {
+        frame_send(ring_rank + 1, TAG_PASS, b);
+    } else if (b->head->kind == FRAME_PASS && b->head->back) {
+        const float *rows = frame_rows(b);
+        b->head->size = 0; /* the rows alone */
+        memmove(frame_rows(b), rows, (size_t)b->head->n * sizeof *rows);
+        frame_send(0, TAG_REPLY + (int)(b->head->context % (TAG_MOST - TAG_REPLY)), b);
+    }
+}
+
+static int open_model(void) {
+    infer_error err;
+    job.params.allocator.alloc = counted_alloc;
+    job.params.allocator.free = counted_free;
+    if (infer_model_open(&model, job.path, &job.params, &err) != INFER_OK) {
+        model = NULL;
+        fail("%s: %s", job.path, err.message);
+        return 0;
+    }
+    return 1;
+}
+
+void worker_run(void) {
+    frame_buf b = {NULL, 0};
+    int ok = frame_receive(0, TAG_JOB, &b), bye = 0;
+    if (ok && b.head->kind == FRAME_JOB && b.head->size == sizeof job) {
+        memcpy(&job, frame_message(&b), sizeof job);
+        ok = open_model();
+        while (ok && !bye && frame_receive(ring_rank - 1, TAG_PASS, &b)) {
+            bye = b.head->kind == FRAME_BYE;
+            ok = bye || run_pass(&b);
+            if (ok) pass_on(&b);
+        }
+    }
+    while (contexts) forget(contexts->number);
+    if (ok && job.verbose)
+        fprintf(stderr, "info: rank %d: %.0f passes in %.3f s of work; %.0f bytes at most\n", ring_rank, (double)passes, busy, (double)most);
+    infer_model_close(model);
+    free(b.head);
+    while (!ok && !ring_broken()) ring_pause(1000); /* rank 0 says what happened, and ends the job */
+}
