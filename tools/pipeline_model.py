@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""The time of a pipeline of layers over ranks: python3 tools/pipeline_model.py [--check]
+
+Ranks 0 .. R - 1 have a part of the layers each; a pass of `rows` rows goes from rank to rank as rows x width floats, and
+what the last one gives comes back to rank 0, which has the head. A message takes latency + bytes / bandwidth; a rank works on one pass
+at a time. docs/pipeline.md has the formulas, and prints what this prints; tests/cli/test_mpi.py compares them with runs.
+"""
+import sys
+
+
+def hop(rows, width, bandwidth, latency):
+    """Seconds of one message."""
+    return latency + rows * width * 4 / bandwidth
+
+
+def generation(stages, rows, width, bandwidth, latency, in_flight, head):
+    """Tokens per second. stages: seconds of a pass of `rows` rows on each rank; head: seconds of the head, on rank 0;
+    in_flight: passes under way at the same time, each of `rows` requests."""
+    one = hop(rows, width, bandwidth, latency)
+    turn = sum(stages) + head + (len(stages) * one if len(stages) > 1 else 0) # of one pass, alone
+    busiest = max([stages[0] + head] + list(stages[1:]) + [rows * width * 4 / bandwidth if len(stages) > 1 else 0])
+    return in_flight * rows / max(turn, in_flight * busiest)
+
+
+def prompt(stages, passes, rows, width, bandwidth, latency, head):
+    """Seconds until the first token of a prompt of passes x rows tokens; nothing comes back but of the last pass."""
+    one = hop(rows, width, bandwidth, latency) if len(stages) > 1 else 0
+    busiest = max(list(stages) + [rows * width * 4 / bandwidth if len(stages) > 1 else 0])
+    return sum(stages) + (len(stages) - 1) * one + (passes - 1) * busiest + (hop(1, width, bandwidth, latency) if len(stages) > 1 else 0) + head
+
+
+def simulate(stages, rows, width, bandwidth, latency, in_flight, head, turns=400):
+    """The same as generation(), event by event: ranks and links take what comes first."""
+    n = len(stages)
+    rank, link = [0.0] * n, [0.0] * n
+    ready = [0.0] * in_flight # when the request's next pass can start on rank 0
+    done = 0
+    send = rows * width * 4 / bandwidth
+    queue = [(0.0, i, 0) for i in range(in_flight)] # time, pass, stage; stage n: the head
+    import heapq
+    heapq.heapify(queue)
+    end = 0.0
+    while done < turns * in_flight:
+        t, i, s = heapq.heappop(queue)
+        r = s if s < n else 0
+        start = max(t, rank[r])
+        rank[r] = start + (stages[s] if s < n else head)
+        t = rank[r]
+        if s == n:
+            done += 1
+            ready[i] = end = max(end, t)
+            heapq.heappush(queue, (t, i, 0))
+            continue
+        if n > 1:
+            link[s] = max(link[s], t) + send
+            t = link[s] + latency
+        heapq.heappush(queue, (t, i, s + 1))
+    return done * rows / end
+
+
+# name, layers, width, bytes of weights that a token reads (all layers), bytes of the head, active bytes with 16 requests
+SHAPES = (("70B, Q4_K_M", 80, 8192, 40e9, 0.6e9, 40e9), ("671B (37B active), Q4_K_M", 61, 7168, 21e9, 0.55e9, 180e9))
+NETWORKS = (("10 GbE", 1.1e9, 30e-6), ("InfiniBand NDR", 45e9, 3e-6))
+MEMORY = 200e9 # bytes a second that a rank reads
+
+
+def table():
+    print("| model | ranks | network | 1 request: tokens/s | 8 requests in 8 passes | 16 in 4 passes of 4 | prompt of 4,096: a hop's share |")
+    print("|---|---|---|---|---|---|---|")
+    for name, layers, width, each, head, many in SHAPES:
+        for n in (2, 4, 8):
+            for net, bandwidth, latency in NETWORKS:
+                stages = [each / MEMORY / n] * n
+                shared = [(each + (many - each) / 4) / MEMORY / n] * n # 4 rows read more of the experts
+                one = generation(stages, 1, width, bandwidth, latency, 1, head / MEMORY)
+                eight = generation(stages, 1, width, bandwidth, latency, 8, head / MEMORY)
+                four = generation(shared, 4, width, bandwidth, latency, 4, head / MEMORY)
+                rows = 512 * width * 4 / bandwidth
+                work = 512 * 2 * (each * 8 / 4.8) / 4e13 / n # at 40e12 operations a second
+                print("| %s | %d | %s | %.1f | %.1f | %.1f | %.1f %% |" % (name, n, net, one, eight, four, 100 * rows / (rows + work)))
+
+
+def check():
+    """The formulas beside the simulation."""
+    worst = 0
+    for n in (1, 2, 3, 4, 8):
+        for uneven in (1.0, 1.7):
+            for in_flight in (1, 2, 3, 4, 8, 16):
+                for latency in (0, 1e-4, 5e-3, 5e-2):
+                    for bandwidth in (1e7, 1e9, 1e11):
+                        stages = [2e-3 * (uneven if i == n // 2 else 1) for i in range(n)]
+                        a = generation(stages, 1, 8192, bandwidth, latency, in_flight, 1e-3)
+                        b = simulate(stages, 1, 8192, bandwidth, latency, in_flight, 1e-3)
+                        worst = max(worst, abs(a - b) / b)
+    print("formula and simulation differ by at most %.1f %%" % (100 * worst))
+    return worst < 0.15
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(0 if check() else 1)
+    table()
