@@ -91,6 +91,7 @@ static int infer__model_map(const infer_model *m) {
 
 static void infer__model_free(infer_model *m) {
     infer__mem mem;
+    if (m->has_turn) infer__mutex_destroy(&m->turn);
     infer__senses_close(m);
     infer__place_free(m);
     infer__include_free(m);

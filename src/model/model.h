@@ -601,6 +601,8 @@ struct infer_model {
     infer__hparams hp;
     infer__layer *layers;
     int32_t first, end;        /* it has the layers first .. end - 1: params.first_layer, layers */
+    infer__mutex turn;         /* with layers elsewhere: contexts that are not waiting for those compute in turn */
+    int32_t has_turn;
     uint64_t range_bytes;      /* of their tensors, where others are elsewhere */
     infer__state *states;      /* in the order of layers, also of those elsewhere */
     int32_t n_states, max_states;
@@ -722,6 +724,7 @@ struct infer_context {
     int32_t *row_looked;              /* batch x infer__looks: of rows, see there */
     const infer__picture *picture;    /* of a stack's pass */
     infer__buf direct;                /* host: the logits of this pass were computed where they are wanted */
+    int32_t in_turn;             /* 1 = it holds the model's turn */
     int64_t number;              /* of all contexts of the model: in messages */
     infer_rest_fn rest;          /* of context_params */
     void *rest_user;

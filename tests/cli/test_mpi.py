@@ -53,7 +53,7 @@ def ranks(n, *words, timeout=90):
 # ---- the same bytes ---------------------------------------------------------------------------------------------------
 
 KINDS = ["stories260K.F32", "llama-mixtral-moe", "gemma4-sharedkv-dense", "qwen35-dense", "rwkv7-small-dense", "kimi-k3-moe", "qwen4exp-moe",
-         "t5-gated-dense", "deepseek4-topk-moe", "falcon-h1-groups-dense", "gpt2-tied-dense", "graniteswitch-dense"]
+         "t5-gated-dense", "deepseek4-topk-moe", "falcon-h1-groups-dense", "gpt2-tied-dense", "graniteswitch-dense", "bert-mean"]
 
 
 def path_of(name):
@@ -68,10 +68,10 @@ def layers_of(path):
 def logits(folder):
     ids = os.path.join(folder, "ids")
     with open(ids, "w", encoding="utf-8") as f:
-        f.write(" ".join(str(3 + i * 7 % 90) for i in range(40)))
+        f.write(" ".join(str(3 + i * 7 % 50) for i in range(40)))
     for i, name in enumerate(KINDS):
         want, got = os.path.join(folder, "want"), os.path.join(folder, "got")
-        words = ["logits", path_of(name), "--ids", ids, "-t", "1"] + (["--encoder-ids", ids] if name.startswith("t5") else [])
+        words = ["logits", path_of(name), "--ids", ids, "-t", "1"] + (["--encoder-ids", ids] if name.startswith("t5") else ["--embeddings"] if name.startswith("bert") else [])
         code, _, err = infer(*words, "--out", want)
         check(code == 0, "logits of %s" % name, err)
         for n in (2,) if i else (1, 2, 3, 4):
@@ -84,11 +84,10 @@ def commands(folder):
     texts = os.path.join(folder, "texts")
     with open(texts, "w", encoding="utf-8") as f:
         f.write("".join("A line about %d things, and what became of them.\n" % i for i in range(30)))
-    bert = os.path.join(DATA, "archs", "bert-mean.gguf")
     for words in (["run", MODEL, "-p", "Once upon a time", "-n", "60", "--temp", "0.8", "--seed", "5", "--json"],
                   ["run", MODEL, "-p", "Once", "-n", "20", "--best-of", "3", "--seed", "5", "--json"],
                   ["run", MODEL, "-p", "Once", "-n", "20", "--lookup", "--temp", "0", "--json"],
-                  ["embed", MODEL, "--texts", texts, "--csv"], ["embed", bert, "--texts", texts, "--csv"],
+                  ["embed", MODEL, "--texts", texts, "--csv"],
                   ["perplexity", MODEL, "-f", texts, "-c", "64", "--json"]):
         one, two = infer(*words, "-t", "1"), ranks(2, *words, "-t", "1")
         cut = [re.sub(rb'"(prompt_tps|tps|seconds|tokens_per_second)": [0-9.e+-]+', b"", x[1]).strip() for x in (one, two)]
@@ -150,25 +149,28 @@ def dies(folder):
     text = os.path.join(folder, "long")
     with open(text, "w", encoding="utf-8") as f:
         f.write("Once upon a time there was a little girl. " * 40)
-    for phase, words, wait in (("opening", ["-p", "Once", "-n", "400"], 0.05), ("a prompt", ["-f", text, "-n", "1", "-b", "8"], 1.2),
-                               ("generation", ["-p", "Once", "-n", "400"], 1.2)):
-        for rank, sent in ((0, signal.SIGKILL), (1, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGSTOP), (0, signal.SIGSTOP)):
-            if phase != "generation" and sent == signal.SIGSTOP and rank == 0:
-                continue
-            timeout = "%.3f" % (2 + results["passed"] * 1e-3) # so that processes of this job can be told from others
+    kill, stop = signal.SIGKILL, signal.SIGSTOP
+    for phase, network, words, cases in (
+            ("opening", ["--delay", "2000"], ["-p", "Once", "-n", "4"], ((1, kill), (2, stop))), # the order to open is on its way
+            ("a prompt", ["--rate", "0.02"], ["-f", text, "-n", "1", "-b", "8"], ((2, kill), (1, stop))),
+            ("generation", ["--delay", "60"], ["-p", "Once", "-n", "400"], ((0, kill), (1, kill), (2, kill), (1, stop), (0, stop)))):
+        for rank, sent in cases:
+            timeout = "%.3f" % (1 + results["passed"] * 1e-3) # so that processes of this job can be told from others
             mark = b"--timeout\0" + timeout.encode()
             with open(os.path.join(folder, "err"), "w+b") as err:
-                p = subprocess.Popen(RUN + ["-n", "3", MPI, "--timeout", timeout, "--delay", "60", "run", MODEL, "--temp", "0", "-t", "1", *words],
+                p = subprocess.Popen(RUN + ["-n", "3", MPI, "--timeout", timeout, *network, "run", MODEL, "--temp", "0", "-t", "1", *words],
                                      stdout=subprocess.DEVNULL, stderr=err, env=ENV)
                 end, pid = time.time() + 20, None
                 while pid is None and time.time() < end and p.poll() is None:
                     pid = pid_of(rank, mark)
-                    time.sleep(0.01)
-                time.sleep(wait)
+                    time.sleep(0.005)
+                time.sleep(1)
                 running = p.poll() is None
                 begin = time.time()
-                if pid:
-                    os.kill(pid, sent)
+                try:
+                    os.kill(pid or 1 << 22, sent)
+                except ProcessLookupError:
+                    running = False
                 try:
                     code = p.wait(20)
                 except subprocess.TimeoutExpired:

@@ -2,11 +2,12 @@
 #include "ring.h"
 
 #include <mpi.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-ring_options ring = {NULL, 5, 0, 0, 0, 0};
+ring_options ring = {NULL, 5, 60, 0, 0, 0};
 int ring_rank, ring_size = 1;
 
 int infer_main(int argc, char **argv); /* tools/infer/main.c */
@@ -18,6 +19,7 @@ static const char HELP[] =
     "Every rank opens the model by the same path. Results are those of one process, bit for bit.\n\n"
     "  --layers RANGES     the layers of each rank: 0-11,12-23 (default: by their free memory)\n"
     "  --timeout SECONDS   how long a rank may give no sign of life (default 5)\n"
+    "  --start SECONDS     how long it may take until all ranks are there (default 60)\n"
     "  --spin              wait without sleeping: for cores that are the job's alone\n"
     "  --delay MS          a network that takes as long for every frame, for tests on one machine\n"
     "  --rate MBPS         and carries as many 1e6 bytes a second\n";
@@ -26,6 +28,14 @@ static int number(const char *text, double least, double *out) {
     char *end;
     *out = strtod(text, &end);
     return end != text && *end == 0 && *out >= least && *out < 1e12;
+}
+
+/* A rank that dies or stands still within MPI_Init would be waited for: no thread of ours runs yet. */
+static void too_late(int unused) {
+    static const char text[] = "infer-mpi: not all ranks are there after the time of --start\n";
+    (void)unused;
+    if (write(2, text, sizeof text - 1) < 0) _exit(CLI_FAILED);
+    _exit(CLI_FAILED);
 }
 
 /* Takes our options, which come before the command. Returns where that is, -1 = wrong usage. */
@@ -43,6 +53,7 @@ static int parse(int argc, char **argv) {
         i++;
         if (strcmp(name, "--layers") == 0) ring.layers = argv[i];
         else if (strcmp(name, "--timeout") == 0 && number(argv[i], 0.1, &x)) ring.timeout = x;
+        else if (strcmp(name, "--start") == 0 && number(argv[i], 1, &x)) ring.start = x;
         else if (strcmp(name, "--delay") == 0 && number(argv[i], 0, &x)) ring.delay = x * 1e-3;
         else if (strcmp(name, "--rate") == 0 && number(argv[i], 0, &x)) ring.rate = x * 1e6;
         else return -1;
@@ -79,11 +90,14 @@ static void say_goodbye(void) {
 int main(int argc, char **argv) {
     static double free_bytes[RING_MOST];
     int provided = 0, at, status = CLI_DONE;
+    at = parse(argc, argv);
+    signal(SIGALRM, too_late);
+    alarm((unsigned)ring.start);
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) return CLI_FAILED;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &ring_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ring_size);
-    at = parse(argc, argv);
+    alarm(0);
     if (at < 0 || at >= argc || strcmp(argv[at], "--help") == 0 || provided < MPI_THREAD_MULTIPLE || ring_size > RING_MOST) {
         status = at > 0 && at < argc && strcmp(argv[at], "--help") == 0 ? CLI_DONE : CLI_USAGE;
         if (ring_rank == 0 && at > 0 && provided < MPI_THREAD_MULTIPLE) fprintf(stderr, "infer-mpi: this MPI has no MPI_THREAD_MULTIPLE\n");

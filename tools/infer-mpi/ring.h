@@ -17,9 +17,9 @@ enum { RING_MOST = 1024 }; /* ranks */
 typedef struct ring_options {
     const char *layers;  /* --layers 0-11,12-23; NULL = by memory */
     double timeout;      /* seconds without a sign of life */
+    double start;        /* seconds until all ranks are there */
     double delay, rate;  /* of every frame, for tests: seconds; bytes a second, 0 = no limit */
     int spin;            /* wait without sleeping */
-    int verbose;
 } ring_options;
 
 extern ring_options ring;
@@ -63,7 +63,7 @@ void watch_stop(void);
 /* The ring cannot be used any more: the first reason stays. */
 void ring_break(const char *format, ...) CLI_PRINTF(1, 2);
 const char *ring_broken(void); /* the reason, NULL = it is whole */
-void ring_pause(int turn);     /* between two looks, the turn-th time without success */
+void ring_pause(double since); /* between two looks; since: when the first one was (platform_clock) */
 
 /* ---- cut.c, front.c, worker.c --------------------------------------------------------------- */
 

@@ -74,13 +74,14 @@ static double due(size_t bytes) {
 
 int frame_send(int to, int tag, frame_buf *b) {
     const size_t bytes = frame_bytes(b->head->size, b->head->n);
-    int turn, ok = 0;
-    for (turn = 0;; turn++) {
+    const double since = platform_clock();
+    int ok = 0;
+    for (;;) {
         pthread_mutex_lock(&lock);
         free_done();
         if (n_sends < SENDS_MOST || ring_broken()) break;
         pthread_mutex_unlock(&lock);
-        ring_pause(turn);
+        ring_pause(since);
     }
     b->head->due = due(bytes);
     if (!ring_broken()) {
@@ -119,12 +120,14 @@ static int look(int from, int tag, frame_buf *b, int *sender) {
 }
 
 int frame_receive(int from, int tag, frame_buf *b) {
-    int turn = 0, r;
+    double since = platform_clock();
+    int r;
     while ((r = look(from, tag, b, NULL)) == 0) {
         if (ring_broken()) return 0;
-        ring_pause(turn++);
+        ring_pause(since);
     }
-    for (turn = 0; r > 0 && b->head->due > platform_clock() && !ring_broken(); turn++) ring_pause(turn);
+    since = platform_clock();
+    while (r > 0 && b->head->due > platform_clock() && !ring_broken()) ring_pause(since);
     return r > 0;
 }
 
@@ -134,13 +137,13 @@ int frame_poll(int tag, frame_buf *b) {
 }
 
 void frames_flush(double seconds) {
-    const double end = platform_clock() + seconds;
-    int turn, left = 1;
-    for (turn = 0; left && platform_clock() < end; turn++) {
+    const double since = platform_clock();
+    int left = 1;
+    while (left && platform_clock() < since + seconds) {
         pthread_mutex_lock(&lock);
         free_done();
         left = n_sends;
         pthread_mutex_unlock(&lock);
-        if (left) ring_pause(turn);
+        if (left) ring_pause(since);
     }
 }

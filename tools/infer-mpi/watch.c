@@ -30,9 +30,11 @@ void ring_break(const char *format, ...) {
 
 const char *ring_broken(void) { return broken ? reason : NULL; }
 
-void ring_pause(int turn) {
-    struct timespec t = {0, turn < 400 ? 20000 : 200000};
-    if (ring.spin || turn < 20) sched_yield();
+/* A twentieth of the time waited so far: few looks, and little is lost when it comes. */
+void ring_pause(double since) {
+    const double waited = platform_clock() - since;
+    struct timespec t = {0, waited < 0.02 ? (long)(waited * 5e7) : 1000000};
+    if (ring.spin || waited < 2e-5) sched_yield();
     else nanosleep(&t, NULL);
 }
 

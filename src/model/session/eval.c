@@ -242,11 +242,15 @@ static infer_result infer__pass_run(infer_context *c, infer_error *err) {
         infer_result r = infer__gguf_whole(&c->model->gguf, err);
         if (r != INFER_OK) return r;
     }
+    infer__turn_take(c);
     began = infer__seconds();
     if (!c->resume) c->pass_seconds = 0;
     infer__forward(c);
     c->pass_seconds += infer__seconds() - began;
-    if (c->resume) return INFER_MORE;
+    if (c->resume) {
+        infer__turn_give(c);
+        return INFER_MORE;
+    }
     if (c->ctx.pass.n_rows >= INFER__SLICE_ROWS) {
         const double each = c->pass_seconds / c->ctx.pass.n_rows / c->model->hp.n_layer;
         c->row_seconds = c->row_seconds > 0 ? 0.75 * c->row_seconds + 0.25 * each : each;
@@ -258,6 +262,7 @@ static infer_result infer__pass_run(infer_context *c, infer_error *err) {
         if (infer__ok(&c->ctx))
             infer__fail(&c->ctx, INFER_ERR_STATE, "the output head gives logits that are not finite");
     }
+    infer__turn_give(c);
     if (infer__ok(&c->ctx)) return INFER_OK;
     return infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
 }

@@ -83,6 +83,7 @@ static infer_result infer__range_drop(infer_model *m, infer_error *err) {
         m->range_bytes += m->gguf.tensors[w->tensor - 1].bytes;
     }
     infer__free(&m->mem, seen);
+    if (!m->first && !m->sizes_only) m->has_turn = infer__mutex_init(&m->turn);
     return INFER_OK;
 }
 
@@ -152,12 +153,26 @@ static int32_t *infer__rest_words(const infer_context *c) {
     return (int32_t *)(void *)(c->rows + infer__rest_floats(&c->plan, c->model));
 }
 
+static void infer__turn_take(infer_context *c) {
+    if (!c->rest || !c->model->has_turn) return;
+    infer__mutex_lock(&c->model->turn);
+    c->in_turn = 1;
+}
+
+static void infer__turn_give(infer_context *c) {
+    if (c->in_turn) infer__mutex_unlock(&c->model->turn);
+    c->in_turn = 0;
+}
+
 static void infer__rest_call(infer_context *c, uint64_t words, uint64_t n, uint64_t back) {
+    const int32_t in_turn = c->in_turn;
     infer_error e;
     infer_result r;
     infer__error_clear(&e);
+    infer__turn_give(c);
     r = c->rest(c->rest_user, infer__rest_words(c), (size_t)words * sizeof(int32_t), c->rows, (size_t)n, (size_t)back,
                 &e);
+    if (in_turn) infer__turn_take(c);
     if (r) infer__fail(&c->ctx, r, "%s", e.message[0] ? e.message : "the layers elsewhere failed");
 }
 

@@ -145,6 +145,8 @@ static int32_t infer__session_lost(const infer_session *s);
 static void infer__rest_take(infer_context *c, int32_t n);
 static void infer__rest_give(infer_context *c, int32_t n);
 static void infer__rest_end(infer_context *c); /* the context is no more */
+static void infer__turn_take(infer_context *c);
+static void infer__turn_give(infer_context *c);
 static void infer__rest_copy(infer_context *c, int32_t group, int32_t to, int32_t from); /* a page elsewhere, too */
 /* A page of a slot elsewhere, or a cell, to or from the host, as infer__page_move and infer__cell_move. */
 static void infer__rest_move(infer_context *c, int32_t state, int32_t page, char *data, int out);
