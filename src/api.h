@@ -638,18 +638,17 @@ A model too large for one machine, or for one device's memory, is opened several
     with.first_layer = 0;  with.layers = 12;   (machine A: also the embedding and the head; prompts, sessions, results)
     with.first_layer = 12; with.layers = 0;    (machine B: layer 12 to the last one)
 
-Each maps and holds the weights of its layers alone, and infer_model_memory says how much that is. All sessions are A's,
-and everything on them works as always: generation, queues, embeddings, rewinds, forks, saving, slices. After its layers
-A calls context_params.rest with a small message and the rows of the pass; whoever gets them passes them to
-infer_context_rows of B's context, and what that gives to the next one, or back to A. How they travel is up to you:
-tools/infer-mpi does it over MPI, and in one process they are two calls. The logits are those of one model, bit for bit.
-
-A pass without results, such as all of a long prompt but its last pass, gives nothing back, so A goes on with the next
-one while B works. To keep both busy while generating, use several contexts (docs/pipeline.md).
+Each maps and holds the weights of its layers alone; infer_model_memory says how much that is. All sessions are A's, and
+everything on them works as always, with the bits of one model. After its layers A calls context_params.rest with a
+small message and the rows of the pass, for infer_context_rows of B's context; what that gives goes to the next one, or
+back to A. How they travel is up to you (tools/infer-mpi: over MPI). A pass without results, such as all of a prompt but
+its last one, gives nothing back, so A goes on while B works. To keep both busy while generating, use several contexts
+(docs/pipeline.md).
 
 Contexts must agree: cells, batch, kv_type, keep, sessions, and the same file. infer_rows_read reads them from a
-message, so that B can make a context when the first one comes. A message that does not fit is refused; rows are trusted, so the ways between machines must be. Refused by name: mtp, adapters, context_params.inputs, pictures
-whose embeddings go to later layers (deepstack) elsewhere, and cuts between layers that share keys and values.
+message, so that B can make a context when the first one comes. A message that does not fit is refused; rows are
+trusted, so the ways between machines must be. Refused by name: mtp, adapters, context_params.inputs, pictures whose
+embeddings go to later layers (deepstack) elsewhere, and cuts between layers that share keys and values.
 */
 #ifndef INFER_H
 #define INFER_H
@@ -858,10 +857,10 @@ INFER_API infer_result infer_eval(infer_context *context, const infer_step *step
 INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step *steps, int32_t n_steps,
                                         int32_t budget_ms, infer_error *err);
 /* A pass of a context with other layers of the same file: section 22. message is that of its context_params.rest, rows
- * the n floats that came with it, or that the layers before gave; there is room for cap of them. *back floats take their
- * place, for the layers that follow, or, after the last one, for the caller of rest. The context's model does not have
- * layer 0, and its cells, batch, kv_type, keep and sessions are those of the other one. ARGUMENT: it does not fit, and
- * nothing was done; after another error sessions that the pass had rows of are to be rewound. */
+ * the n floats that came with it, or that the layers before gave; there is room for cap of them. *back floats take
+ * their place, for the layers that follow, or, after the last one, for the caller of rest. The context's model does not
+ * have layer 0, and its cells, batch, kv_type, keep and sessions are those of the other one. ARGUMENT: it does not fit,
+ * and nothing was done; after another error sessions that the pass had rows of are to be rewound. */
 INFER_API infer_result infer_context_rows(infer_context *context, const void *message, size_t size, float *rows,
                                           size_t n, size_t cap, size_t *back, infer_error *err);
 /* Which context a message comes from, and what the ones that answer it are made with. */

@@ -204,17 +204,18 @@ static void ranges_file(const char *path, const infer_model_params *mp) {
     infer_error e;
     ranges_out want;
     infer_token ids[40];
-    int32_t at[RANGES_MOST + 1], two[3], n = 0, n_ids = ranges_ids(ids, 40), i, all, few;
+    int32_t at[RANGES_MOST + 1], two[3], n = 0, n_ids = ranges_ids(ids, 40), i, all, few, unit = 0;
     memset(&want, 0, sizeof want);
     ranges_context(&cp);
     if (infer_model_open(&m, path, mp, &e) || infer_context_create(&c, m, &cp, &e)) check_note(__FILE__, __LINE__, e.message);
     if (!c || n_ids < 8) { CHECK(n_ids >= 8); return; }
     ranges_script(c, ids, n_ids, &want);
     all = m->hp.n_layer;
+    while (unit < all && !m->layers[unit].kv_read) unit++; /* from there on layers share keys and values */
     few = !getenv("CHECK_DEEP");
     for (i = 0; i < all && !check_bad; i++) {
         infer_model *half = NULL;
-        if (i == 0 || infer__range_unit(m, i) == i) {
+        if (i <= unit) {
             at[n++] = i;
             two[0] = 0;
             two[1] = i;

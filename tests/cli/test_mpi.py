@@ -192,6 +192,16 @@ def dies(folder):
 
 # ---- time ---------------------------------------------------------------------------------------------------------------
 
+def paper():
+    """The formulas beside the simulation; the table in docs/pipeline.md is what they say."""
+    program = os.path.join(ROOT, "tools", "pipeline_model.py")
+    check(subprocess.run([sys.executable, program, "--check"], capture_output=True).returncode == 0, "formulas and simulation")
+    with open(os.path.join(ROOT, "docs", "pipeline.md"), encoding="utf-8") as f:
+        docs = f.read()
+    for line in subprocess.run([sys.executable, program], capture_output=True, text=True).stdout.splitlines():
+        check(line in docs, "docs/pipeline.md has " + line)
+
+
 def times():
     """Tokens per second under added latency, beside the model. Passes of this model take next to nothing."""
     delay = 0.02
@@ -218,6 +228,7 @@ def main():
             refusals()
             dies(folder)
             times()
+    paper()
     print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % results)
     return 1 if results["failed"] else 0
 

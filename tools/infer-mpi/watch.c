@@ -73,7 +73,7 @@ static void *run(void *unused) {
     double next = 0;
     (void)unused;
     while (!stopping && !broken) {
-        struct timespec t = {0, 2000000};
+        struct timespec t = {0, 4000000};
         int r;
         if (platform_clock() >= next) {
             for (r = first; r < end; r++) beat(r);

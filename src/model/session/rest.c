@@ -16,16 +16,10 @@
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* The first of layers that must be in one model with layer i; i where it may be the first of one. */
-static int32_t infer__range_unit(const infer_model *m, int32_t i) {
-    int32_t k;
-    for (k = 0; k < i && !m->layers[k].kv_read; k++) {}
-    return k;
-}
-
 static infer_result infer__range_check(infer_model *m, infer_error *err) {
     const int32_t all = m->hp.n_layer, first = m->params.first_layer, n = m->params.layers;
-    int32_t i, cut;
+    int32_t unit = 0, cut; /* unit: the first layer whose keys later ones read; they all stay together */
+    while (unit < all && !m->layers[unit].kv_read) unit++;
     m->first = 0;
     m->end = all;
     if (m->stack.kind || (!first && !n)) return INFER_OK;
@@ -43,26 +37,20 @@ static infer_result infer__range_check(infer_model *m, infer_error *err) {
                             m->first ? "a projector belongs to the model with layer 0"
                                      : "pictures go to layers 0 to %d: these cannot be elsewhere",
                             (int)m->hp.n_deepstack - 1);
-    for (i = 0; i < 2; i++) {
-        cut = i ? m->end : m->first;
-        if (cut < all && infer__range_unit(m, cut) < cut)
-            return infer__error(err, INFER_ERR_UNSUPPORTED,
-                                "layers %d to %d share keys and values: they cannot be cut before layer %d",
-                                (int)infer__range_unit(m, cut), (int)all - 1, (int)cut);
-    }
-    return INFER_OK;
+    cut = m->first > unit ? m->first : m->end;
+    if (cut <= unit || cut == all) return INFER_OK;
+    return infer__error(err, INFER_ERR_UNSUPPORTED,
+                        "layers %d to %d share keys and values: they cannot be cut before layer %d", (int)unit,
+                        (int)all - 1, (int)cut);
 }
 
 /* 1 when a weight of the model's own is read by its layers. */
 static int infer__range_slot(const infer_model *m, int32_t slot) {
-    static const int8_t ends[] = { INFER__W_ALTUP_UNEMBD, INFER__W_OUT_RES_SCORE, INFER__W_OUT_HYPER,
-                                   INFER__W_OUT_HYPER_BASE, INFER__W_OUT_HYPER_SCALE, INFER__W_OUT_HYPER_NORM,
-                                   INFER__W_OUT_HYPER_DOWN, INFER__W_OUT_HYPER_UP };
-    size_t i;
     if (slot >= INFER__W_ROPE_FREQS) return 1;
     if (slot == INFER__W_PER_LAYER_EMBD && m->hp.ngrams.size) return infer__here(m, m->hp.ngrams.layer);
-    for (i = 0; i < INFER__COUNT(ends); i++)
-        if (slot == ends[i]) return m->end == m->hp.n_layer;
+    if (slot == INFER__W_ALTUP_UNEMBD || slot == INFER__W_OUT_RES_SCORE ||
+        (slot >= INFER__W_OUT_HYPER && slot <= INFER__W_OUT_HYPER_UP)) /* of the last layer */
+        return m->end == m->hp.n_layer;
     return m->first == 0;
 }
 
@@ -130,14 +118,11 @@ static infer_result infer__rest_check(const infer_model *m, const infer_context_
 
 /* What both contexts must agree on, and the kind; args: 0. */
 static void infer__msg_header(const infer_context *c, int32_t kind, int32_t *w) {
-    const uint64_t print = c->model->weights_print, number = (uint64_t)c->number;
     memset(w, 0, INFER__MSG_WORDS * sizeof *w);
     w[INFER__MSG_MAGIC] = INFER__MSG_VERSION;
     w[INFER__MSG_KIND] = kind;
-    w[INFER__MSG_CONTEXT] = (int32_t)(uint32_t)number;
-    w[INFER__MSG_CONTEXT_2] = (int32_t)(uint32_t)(number >> 32);
-    w[INFER__MSG_PRINT] = (int32_t)(uint32_t)print;
-    w[INFER__MSG_PRINT_2] = (int32_t)(uint32_t)(print >> 32);
+    memcpy(w + INFER__MSG_CONTEXT, &c->number, sizeof c->number);
+    memcpy(w + INFER__MSG_PRINT, &c->model->weights_print, sizeof c->model->weights_print);
     w[INFER__MSG_KV] = c->plan.kv_type;
     w[INFER__MSG_CELLS] = c->plan.cells;
     w[INFER__MSG_BATCH] = c->plan.batch;
@@ -252,15 +237,30 @@ static int32_t *infer__put_pass(const infer_context *c, int32_t *w) {
     return at;
 }
 
-static void infer__rest_give(infer_context *c, int32_t n) {
+/* The stream of n rows and what they carry, here: to c->rows, or from there. */
+static void infer__rest_rows(infer_context *c, int32_t n, int out) {
+    const infer__ops *ops = infer__ops_of(&c->ctx);
     const uint64_t x = (uint64_t)n * (uint64_t)c->model->hp.n_embd, kept = (uint64_t)n * (uint64_t)c->plan.carried;
-    const uint64_t at = (uint64_t)n * (uint64_t)(c->plan.work_cols - c->plan.pass_kept) * sizeof(float);
+    const uint64_t at = (uint64_t)n * (uint64_t)(c->plan.work_cols - c->plan.pass_kept), each = sizeof(float);
+    if (out) {
+        ops->download(&c->ctx, &c->at->x, 0, c->rows, x * each);
+        if (kept) ops->download(&c->ctx, &c->at->work, at * each, c->rows + x, kept * each);
+        ops->sync(&c->ctx);
+    } else {
+        ops->upload(&c->ctx, &c->at->x, 0, c->rows, x * each);
+        if (kept) ops->upload(&c->ctx, &c->at->work, at * each, c->rows + x, kept * each);
+    }
+}
+
+static void infer__rest_take(infer_context *c, int32_t n) { infer__rest_rows(c, n, 0); }
+
+static void infer__rest_give(infer_context *c, int32_t n) {
     const uint64_t back = (uint64_t)c->ctx.pass.n_out * (uint64_t)c->model->hp.n_embd;
-    infer__ops_of(&c->ctx)->download(&c->ctx, &c->at->x, 0, c->rows, x * sizeof(float));
-    if (kept) infer__ops_of(&c->ctx)->download(&c->ctx, &c->at->work, at, c->rows + x, kept * sizeof(float));
-    infer__ops_of(&c->ctx)->sync(&c->ctx);
+    int32_t *w = infer__rest_words(c);
+    infer__rest_rows(c, n, 1);
     if (c->model->first || !infer__ok(&c->ctx)) return;
-    infer__rest_call(c, (uint64_t)(infer__put_pass(c, infer__rest_words(c)) - infer__rest_words(c)), x + kept, back);
+    infer__rest_call(c, (uint64_t)(infer__put_pass(c, w) - w),
+                     (uint64_t)n * (uint64_t)infer__rest_cols(&c->plan, c->model), back);
     if (!back || !infer__ok(&c->ctx)) return;
     if (c->checking && !c->ctx.kernels->finite(c->rows, (int32_t)back))
         infer__fail(&c->ctx, INFER_ERR_STATE, "the layers from %d on, elsewhere, give values that are not finite",
@@ -270,13 +270,6 @@ static void infer__rest_give(infer_context *c, int32_t n) {
 }
 
 /* ---- the other side ---------------------------------------------------------------------------------------------- */
-
-static void infer__rest_take(infer_context *c, int32_t n) {
-    const uint64_t x = (uint64_t)n * (uint64_t)c->model->hp.n_embd, kept = (uint64_t)n * (uint64_t)c->plan.carried;
-    const uint64_t at = (uint64_t)n * (uint64_t)(c->plan.work_cols - c->plan.pass_kept) * sizeof(float);
-    infer__ops_of(&c->ctx)->upload(&c->ctx, &c->at->x, 0, c->rows, x * sizeof(float));
-    if (kept) infer__ops_of(&c->ctx)->upload(&c->ctx, &c->at->work, at, c->rows + x, kept * sizeof(float));
-}
 
 /* Words of a message that are left; bad: there were too few, or one is out of range. */
 typedef struct infer__words { const char *p; size_t n; int bad; } infer__words;
@@ -308,7 +301,7 @@ static void infer__get_pages(infer__words *in, const infer_context *c, int32_t g
     infer__get_ints(in, pages + run[0], run[1], 0, c->plan.n_pages[g] - 1);
 }
 
-/* Rows of a sequence follow each other, position by position; sequences too. Sets the first row of each + n_seq. */
+/* Rows of a sequence follow each other, position by position; sequences too. */
 static int infer__pass_ordered(const infer__pass *p) {
     int32_t i;
     if (p->seq[0] != 0 || p->seq[p->n_rows - 1] != p->n_seq - 1) return 0;
@@ -370,8 +363,7 @@ static const char *infer__msg_misfit(const infer_context *c, const int32_t *w) {
     infer__msg_header(c, 0, own);
     if (w[INFER__MSG_KIND] < 0 || w[INFER__MSG_KIND] > INFER__MSG_LAST) return "of an unknown kind";
     if (w[INFER__MSG_MAGIC] != own[INFER__MSG_MAGIC]) return "not of this version, or of a machine like this";
-    if (w[INFER__MSG_PRINT] != own[INFER__MSG_PRINT] || w[INFER__MSG_PRINT_2] != own[INFER__MSG_PRINT_2])
-        return "of another model";
+    if (memcmp(w + INFER__MSG_PRINT, own + INFER__MSG_PRINT, 2 * sizeof *w)) return "of another model";
     if (memcmp(w + INFER__MSG_KV, own + INFER__MSG_KV, (INFER__MSG_ARGS - INFER__MSG_KV) * sizeof *w))
         return "of a context with other parameters (cells, batch, kv_type, keep and sessions must be the same)";
     if (w[INFER__MSG_KIND] != INFER__MSG_PASS) return NULL;
@@ -388,7 +380,8 @@ static const char *infer__msg_misfit(const infer_context *c, const int32_t *w) {
 
 /* A page or cell of a saved session: OUT_OF it to rows, or from rows INTO it. */
 static void infer__msg_move(infer_context *c, const int32_t *w, float *rows, size_t n, size_t cap, size_t *back) {
-    const int32_t state = w[INFER__MSG_ARGS], page = w[INFER__MSG_ARGS + 1], out = w[INFER__MSG_KIND] == INFER__MSG_OUT_OF;
+    const int32_t state = w[INFER__MSG_ARGS], page = w[INFER__MSG_ARGS + 1],
+                  out = w[INFER__MSG_KIND] == INFER__MSG_OUT_OF;
     const infer__state *s = state >= 0 && state < c->model->n_states ? &c->model->states[state] : NULL;
     const uint64_t bytes = s ? infer__page_bytes(c->plan.kv_type, s) : 0, floats = (bytes + 3) / 4;
     char *spare;
@@ -467,7 +460,7 @@ static infer_result infer__rows_read(const void *message, size_t size, infer_row
     infer__get_ints(&in, w, INFER__MSG_WORDS, INT32_MIN, INT32_MAX);
     if (in.bad || w[INFER__MSG_MAGIC] != INFER__MSG_VERSION)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_rows_read: no message of this version");
-    out->context = (uint64_t)(uint32_t)w[INFER__MSG_CONTEXT] | (uint64_t)(uint32_t)w[INFER__MSG_CONTEXT_2] << 32;
+    memcpy(&out->context, w + INFER__MSG_CONTEXT, sizeof out->context);
     out->last = w[INFER__MSG_KIND] == INFER__MSG_LAST;
     out->params.cells = w[INFER__MSG_CELLS];
     out->params.batch = w[INFER__MSG_BATCH];
