@@ -6,9 +6,9 @@
  *        An element grows in float32 block after block along K: sum * (scale of the row * scale of the column).
  *        Rounding a block to integers has a normalised squared error of 5e-9 whatever its values; rounding values to
  *        F16 has 3.4e-8. A block with an infinity or a NaN gives NaN; a norm below 1e-30 is taken as zero.
- * How:   vpdpwssd multiplies and adds twice as many values as a float32 FMA. 32 rows are converted for 256 values, pairs
- *        of values of 16 rows side by side, and multiplied with broadcast pairs of up to 256 columns. vpackssdw leaves
- *        32 values in an order of its own, in rows and columns alike.
+ * How:   vpdpwssd multiplies and adds twice as many values as a float32 FMA. 32 rows are converted for 256 values,
+ *        pairs of values of 16 rows side by side, and multiplied with broadcast pairs of up to 256 columns. vpackssdw
+ *        leaves 32 values in an order of its own, in rows and columns alike.
  * Start: infer__int16_multiply.
  */
 #include "cpu_float.h"
@@ -18,7 +18,6 @@
 enum {
     INFER__INT16_NORM = 32760, /* of the integers of a block, not rounded */
     INFER__INT16_GROUPS = 2,  /* groups of 16 rows that are multiplied together */
-    INFER__INT16_COLS = 8,    /* columns that are multiplied together, at most */
     INFER__INT16_BLOCK = 2,   /* steps of 32 values of a block */
     INFER__INT16_CUT = 4,     /* blocks that are converted at once */
     INFER__INT16_PANEL = 512  /* columns whose sums are kept */
@@ -149,37 +148,36 @@ INFER__ON_avx512 INFER__INLINE void infer__int16_rows(const infer__float_product
 }
 
 /* C columns of w that were prepared together, the first at x, times the converted rows. y: their sums. */
-#  define INFER__INT16_COLUMNS(C)                                                                                      \
-    INFER__ON_avx512vnni static void infer__int16_columns_##C(const infer__int16_scratch *t, const uint8_t *x,         \
-                                                              const uint8_t *scale, int32_t w, int32_t steps,          \
-                                                              int first, float (*y)[INFER__INT16_GROUPS][16]) {        \
-        int32_t b, s, i, g, j;                                                                                         \
-        for (b = 0; INFER__INT16_BLOCK * b < steps; b++, scale += 4 * w) {                                             \
-            __m512i sum[INFER__INT16_GROUPS][C], a[INFER__INT16_GROUPS], v;                                            \
-            const int32_t pairs = 16 * INFER__MIN(steps - INFER__INT16_BLOCK * b, INFER__INT16_BLOCK);                 \
-            INFER__UNROLL for (g = 0; g < INFER__INT16_GROUPS; g++)                                                    \
-                INFER__UNROLL for (j = 0; j < C; j++) sum[g][j] = _mm512_setzero_si512();                              \
-            for (s = 0; s < pairs; s += 16, x += 64 * w)                                                               \
-                INFER__UNROLL for (i = 0; i < 16; i++) {                                                               \
-                    INFER__UNROLL for (g = 0; g < INFER__INT16_GROUPS; g++) a[g] = _mm512_load_si512(t->w[g][b][s + i]); \
-                    INFER__UNROLL for (j = 0; j < C; j++) {                                                            \
-                        int32_t pair;                                                                                  \
-                        memcpy(&pair, x + 64 * j + 4 * i, 4);                                                          \
-                        v = _mm512_set1_epi32(pair);                                                                   \
-                        INFER__UNROLL for (g = 0; g < INFER__INT16_GROUPS; g++)                                        \
-                            sum[g][j] = _mm512_dpwssd_epi32(sum[g][j], a[g], v);                                       \
-                    }                                                                                                  \
-                }                                                                                                      \
-            INFER__UNROLL for (j = 0; j < C; j++) {                                                                    \
-                float f;                                                                                               \
-                memcpy(&f, scale + 4 * j, 4);                                                                          \
-                INFER__UNROLL for (g = 0; g < INFER__INT16_GROUPS; g++) {                                              \
-                    __m512 d = _mm512_mul_ps(_mm512_load_ps(t->scale[b][g]), _mm512_set1_ps(f));                       \
-                    __m512 z = first && b == 0 ? _mm512_setzero_ps() : _mm512_load_ps(y[j][g]);                        \
-                    _mm512_store_ps(y[j][g], _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[g][j]), d, z));                    \
-                }                                                                                                      \
-            }                                                                                                          \
-        }                                                                                                              \
+#  define INFER__INT16_COLUMNS(C)                                                                                 \
+    INFER__ON_avx512vnni static void infer__int16_columns_##C(const infer__int16_scratch *t, const uint8_t *x,    \
+                                                              const uint8_t *scale, int32_t w, int32_t steps,     \
+                                                              int first, float(*y)[INFER__INT16_GROUPS][16]) {    \
+      int32_t b, s, i, g, j;                                                                                      \
+      for (b = 0; INFER__INT16_BLOCK * b < steps; b++, scale += 4 * w) {                                          \
+        __m512i sum[INFER__INT16_GROUPS][C], a[INFER__INT16_GROUPS], v;                                           \
+        const int32_t pairs = 16 * INFER__MIN(steps - INFER__INT16_BLOCK * b, INFER__INT16_BLOCK);                \
+        INFER__UNROLL for (g = 0; g < INFER__INT16_GROUPS; g++) INFER__UNROLL for (j = 0; j < C; j++) sum[g][j] = \
+            _mm512_setzero_si512();                                                                               \
+        for (s = 0; s < pairs; s += 16, x += 64 * w) INFER__UNROLL for (i = 0; i < 16; i++) {                     \
+            INFER__UNROLL for (g = 0; g < INFER__INT16_GROUPS; g++) a[g] = _mm512_load_si512(t->w[g][b][s + i]);  \
+            INFER__UNROLL for (j = 0; j < C; j++) {                                                               \
+              int32_t pair;                                                                                       \
+              memcpy(&pair, x + 64 * j + 4 * i, 4);                                                               \
+              v = _mm512_set1_epi32(pair);                                                                        \
+              INFER__UNROLL for (g = 0; g < INFER__INT16_GROUPS; g++) sum[g][j] =                                 \
+                  _mm512_dpwssd_epi32(sum[g][j], a[g], v);                                                        \
+            }                                                                                                     \
+          }                                                                                                       \
+        INFER__UNROLL for (j = 0; j < C; j++) {                                                                   \
+          float f;                                                                                                \
+          memcpy(&f, scale + 4 * j, 4);                                                                           \
+          INFER__UNROLL for (g = 0; g < INFER__INT16_GROUPS; g++) {                                               \
+            __m512 d = _mm512_mul_ps(_mm512_load_ps(t->scale[b][g]), _mm512_set1_ps(f));                          \
+            __m512 z = first && b == 0 ? _mm512_setzero_ps() : _mm512_load_ps(y[j][g]);                           \
+            _mm512_store_ps(y[j][g], _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[g][j]), d, z));                       \
+          }                                                                                                       \
+        }                                                                                                         \
+      }                                                                                                           \
     }
 INFER__INT16_COLUMNS(1)
 INFER__INT16_COLUMNS(2)
@@ -199,12 +197,14 @@ INFER__ON_avx512 INFER__INLINE void infer__int16_multiply(const infer__float_pro
             n_x = INFER__MIN(p->n_x - first, INFER__INT16_PANEL);
             for (s = 0; s < all; s += steps) {
                 steps = (int32_t)INFER__MIN(all - s, CUT);
-                infer__int16_rows(p, r, n, (int32_t)s * 32, (steps + INFER__INT16_BLOCK - 1) / INFER__INT16_BLOCK, kind, t);
+                infer__int16_rows(p, r, n, (int32_t)s * 32, (steps + INFER__INT16_BLOCK - 1) / INFER__INT16_BLOCK, kind,
+                                  t);
                 for (i = 0; i < n_x; i += w) {
                     const uint8_t *group = p->x + (first + i) * p->sx;
                     w = INFER__MIN(n_x - i, 16);
                     for (j = 0; j < w; j += c) {
-                        const uint8_t *x = group + 64 * (s * w + j), *scale = group + 64 * all * w + 4 * (s / 2 * w + j);
+                        const uint8_t *x = group + 64 * (s * w + j),
+                                      *scale = group + 64 * all * w + 4 * (s / 2 * w + j);
 #  define INFER__INT16_DO(C) (infer__int16_columns_##C(t, x, scale, w, steps, s == 0, t->y + i + j), C)
                         c = w - j >= 8 ? INFER__INT16_DO(8) : w - j >= 4 ? INFER__INT16_DO(4)
                             : w - j >= 2 ? INFER__INT16_DO(2) : INFER__INT16_DO(1);
