@@ -10,7 +10,8 @@ typedef struct ranges {
     float *rows; /* `cap` floats, on their way */
     size_t cap, size;
     unsigned char message[1 << 16]; /* the last one */
-    uint64_t messages, back;
+    uint64_t messages, back, number; /* number: of the context that the last one came from */
+    int32_t last;                    /* it said that it is no more */
     int32_t fails_at; /* the context that does not answer, 0 = all do */
 } ranges;
 
@@ -18,6 +19,7 @@ typedef struct ranges {
 static infer_result ranges_rest(void *user, const void *message, size_t size, float *rows, size_t n, size_t back, infer_error *err) {
     ranges *g = (ranges *)user;
     infer_result r = INFER_OK;
+    infer_rows_info info;
     size_t most = n > back ? n : back;
     int32_t i;
     if (most > g->cap) {
@@ -28,6 +30,10 @@ static infer_result ranges_rest(void *user, const void *message, size_t size, fl
     g->size = size < sizeof g->message ? size : sizeof g->message;
     memcpy(g->message, message, g->size);
     g->messages++;
+    CHECK(infer_rows_read(message, size, &info, err) == INFER_OK);
+    CHECK(g->c[0] == NULL || (info.params.cells == g->c[0]->plan.cells && info.params.batch == g->c[0]->plan.batch));
+    g->number = info.context;
+    g->last = info.last;
     for (i = 1; i < g->n && !r; i++) {
         if (i == g->fails_at) return infer__error(err, INFER_ERR_IO, "no answer");
         r = infer_context_rows(g->c[i], message, size, g->rows, n, g->cap, &n, err);
@@ -42,6 +48,7 @@ static void ranges_close(ranges *g) {
     int32_t i;
     for (i = 0; i < g->n; i++) {
         CHECK(infer_context_destroy(g->c[i]) == INFER_OK);
+        CHECK(i > 0 || !g->c[0] || (g->last && g->number > 0));
         CHECK(infer_model_close(g->m[i]) == INFER_OK);
     }
     free(g->rows);
@@ -281,6 +288,7 @@ static uint64_t ranges_bound(const char *path) {
 
 /* What is predicted is what is held, and ranges hold weights once in all. */
 static void ranges_memory_of(const char *name, int no_mmap) {
+    static ranges g;
     const char *path = check_data(name);
     infer_context_params cp;
     infer_model_params mp;
@@ -300,6 +308,8 @@ static void ranges_memory_of(const char *name, int no_mmap) {
     mp.allocator.alloc = ranges_alloc;
     mp.allocator.free = ranges_free;
     mp.no_mmap = no_mmap;
+    memset(&g, 0, sizeof g);
+    cp.rest_user = &g; /* it hears of the end */
     for (i = 0; i < n; i++) {
         infer_model *m = NULL;
         infer_context *c = NULL;
@@ -336,6 +346,8 @@ static void ranges_memory_of(const char *name, int no_mmap) {
         infer_context_destroy(c);
         CHECK(infer_model_close(m) == INFER_OK);
         CHECK(ranges_held == 0);
+        CHECK(g.last == !i);
+        g.last = 0;
     }
     CHECK(sum == ranges_bound(path));
     check_detail = "";
@@ -362,7 +374,9 @@ static void test_ranges_refuse(void) {
     infer_context *c = NULL;
     infer_adapter *a = NULL;
     infer_model *m = NULL;
+    infer_rows_info info;
     infer_error e;
+    size_t back;
     static const struct { int32_t first, n; const char *why; } bad[] = {
         { -1, 0, "first_layer -1" }, { 0, -1, "layers -1" }, { 5, 0, "the model has 5" }, { 3, 3, "the model has 5" },
         { 0, 6, "the model has 5" }, { INT32_MAX, INT32_MAX, "the model has 5" } };
@@ -398,9 +412,14 @@ static void test_ranges_refuse(void) {
     CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK && infer_context_create(&c, m, &cp, &e) == INFER_OK);
     CHECK(infer_session_create_in(&s, c, &sp, &e) == INFER_ERR_STATE && !s);
     CHECK_HAS(e.message, "no layers before 2");
-    CHECK(infer_context_rows(NULL, "", 0, NULL, 0, 0, NULL, &e) == INFER_ERR_ARGUMENT);
-    CHECK(infer_context_rows(c, NULL, 0, NULL, 0, 0, NULL, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(NULL, "", 0, NULL, 0, 0, &back, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(c, NULL, 0, NULL, 0, 0, &back, &e) == INFER_ERR_ARGUMENT);
     CHECK(infer_context_rows(c, "", 0, NULL, 0, 0, NULL, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(c, "", 0, NULL, 1, 1, &back, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(c, "", 0, NULL, 0, 0, &back, &e) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(e.message, "malformed");
+    CHECK(infer_rows_read("", 0, &info, &e) == INFER_ERR_ARGUMENT && infer_rows_read(NULL, 0, &info, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_rows_read("", 0, NULL, &e) == INFER_ERR_ARGUMENT);
     infer_context_destroy(c);
     infer_model_close(m);
 }

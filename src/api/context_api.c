@@ -22,14 +22,11 @@ INFER_API infer_result infer_context_memory(const infer_context *context, infer_
 
 INFER_API infer_result infer_context_rows(infer_context *context, const void *message, size_t size, float *rows,
                                           size_t n, size_t cap, size_t *back, infer_error *err) {
-    size_t none;
     infer_result r;
     infer__error_clear(err);
-    if (!back) back = &none;
-    *back = 0;
-    if (!context || !message || (cap > 0 && !rows))
-        return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: %s is NULL",
-                            !context ? "context" : !message ? "message" : "rows");
+    if (back) *back = 0;
+    if (!context || !message || !back || (cap > 0 && !rows))
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: a NULL argument");
     if ((r = infer__context_claim(context, "infer_context_rows", err)) != INFER_OK) return r;
     r = infer__context_rows(context, message, size, rows, n, cap, back, err);
     infer__context_leave(context);

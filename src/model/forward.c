@@ -609,7 +609,7 @@ static void infer__layers(infer_context *c) {
         return;
     }
     x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
-    if (m->first) infer__rest_take(c, n);
+    if (m->first) infer__rest_rows(c, n, 0);
     else if (!resume && !m->stack.row) { /* of a stack the first layer makes the stream */
         infer__embed(c, &x);
         infer__check_finite(c, -1, &x);

@@ -1,15 +1,11 @@
 /* rest.c: layers elsewhere: passes whose layers are cut over several models of one file, in this process or on other
  * machines (section 22 of the manual).
  *
- * How:   the model with layer 0 has the embedding, the head and all sessions. A pass of it goes through its own layers;
- *        then context_params.rest gets a message, the pass as numbers (ids, positions, page tables, cells), and the
- *        rows: the residual stream and what layers carry beside it. The others have pages and cells by the same
- *        numbers, of their own layers, and no sessions: rewinds, forks, queues and slices are page tables, so they need
- *        no messages. What does: a page that is copied, and pages of saved sessions.
- * Owns:  infer_model.first, end; the layout of messages. What does not belong to the range is forgotten once it was
- *        bound, so every part of the library sees weights that are not there.
- * Rules: a message is checked against the context: one that does not fit is refused and touches nothing. Rows are not
- *        checked: whoever sends them is trusted.
+ * How:   the model with layer 0 has all sessions. Its passes go on as a message (ids, positions, page tables, cells)
+ *        and rows (the residual stream and what layers carry beside it). The others have pages and cells of their
+ *        layers by the same numbers, so what sessions do needs no messages, but for pages that are copied or saved.
+ * Rules: weights that are not of the range are forgotten once bound: then they are not there, for all parts. A message
+ *        that does not fit the context is refused and touches nothing; rows are trusted.
  * Start: infer__rest_give, infer__context_rows.
  */
 #include "../model.h"
@@ -251,8 +247,6 @@ static void infer__rest_rows(infer_context *c, int32_t n, int out) {
         if (kept) ops->upload(&c->ctx, &c->at->work, at * each, c->rows + x, kept * each);
     }
 }
-
-static void infer__rest_take(infer_context *c, int32_t n) { infer__rest_rows(c, n, 0); }
 
 static void infer__rest_give(infer_context *c, int32_t n) {
     const uint64_t back = (uint64_t)c->ctx.pass.n_out * (uint64_t)c->model->hp.n_embd;

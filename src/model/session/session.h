@@ -140,9 +140,9 @@ static infer_result infer__step_owner(const infer_context *c, const infer_step *
 /* The first position that must be recomputed but cannot be, since it was given as an embedding; -1 = none. */
 static int32_t infer__session_lost(const infer_session *s);
 
-/* rest.c: a pass in several contexts. take: the rows of layers elsewhere become the stream of this pass' n rows; give:
- * the reverse, and where the model has the head, the results' rows come back to xn. */
-static void infer__rest_take(infer_context *c, int32_t n);
+/* rest.c: a pass in several contexts. rows: those of layers elsewhere become the stream of this pass' n rows (out 0),
+ * or the reverse; give: the reverse, and where the model has the head, the results' rows come back to xn. */
+static void infer__rest_rows(infer_context *c, int32_t n, int out);
 static void infer__rest_give(infer_context *c, int32_t n);
 static void infer__rest_end(infer_context *c); /* the context is no more */
 static void infer__turn_take(infer_context *c);
