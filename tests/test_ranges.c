@@ -575,6 +575,99 @@ static void test_ranges_oom(void) {
     CHECK(i > 50);
 }
 
+/* ---- several contexts at a time ---------------------------------------------------------------------------------- */
+
+enum { RANGES_QUEUES = 3, RANGES_NEW = 12 };
+static struct {
+    infer__mutex lock;
+    infer_model *m;
+    infer_context *of[64]; /* by the number of the context that asks */
+    int32_t made, gone;
+} ranges_far;
+
+/* The second model, as a rank has it: one pass at a time, contexts made and ended by messages. */
+static infer_result ranges_far_rest(void *user, const void *message, size_t size, float *rows, size_t n, size_t back, infer_error *err) {
+    infer_rows_info info;
+    infer_result r = infer_rows_read(message, size, &info, err);
+    size_t got = 0;
+    (void)user;
+    infer__mutex_lock(&ranges_far.lock);
+    if (!r && info.context < 64 && info.last) {
+        r = infer_context_destroy(ranges_far.of[info.context]);
+        ranges_far.of[info.context] = NULL;
+        ranges_far.gone++;
+    } else if (!r && info.context < 64) {
+        info.params.threads = 1;
+        if (!ranges_far.of[info.context] && !(r = infer_context_create(&ranges_far.of[info.context], ranges_far.m, &info.params, err))) ranges_far.made++;
+        if (!r) r = infer_context_rows(ranges_far.of[info.context], message, size, rows, n, n > back ? n : back, &got, err);
+    }
+    infer__mutex_unlock(&ranges_far.lock);
+    return r;
+}
+
+/* The tokens of a request for each queue. model NULL: one that is whole. */
+static void ranges_ask(infer_model *m, infer_rest_fn rest, infer_token out[RANGES_QUEUES][RANGES_NEW]) {
+    infer_queue *q[RANGES_QUEUES] = { NULL };
+    infer_request *r[RANGES_QUEUES] = { NULL };
+    infer_queue_params qp;
+    infer_request_params rp;
+    infer_request_info info;
+    infer_error e;
+    infer_token ids[RANGES_QUEUES][20];
+    int32_t i, k;
+    memset(&qp, 0, sizeof qp);
+    memset(&rp, 0, sizeof rp);
+    memset(out, 0, sizeof(infer_token) * RANGES_QUEUES * RANGES_NEW);
+    qp.thread = 1;
+    qp.positions = 64;
+    qp.context.threads = 1;
+    qp.context.batch = 8;
+    qp.context.rest = rest;
+    for (i = 0; i < RANGES_QUEUES; i++) {
+        for (k = 0; k < 20; k++) ids[i][k] = 5 + (i + 3) * k % 400;
+        CHECK(infer_queue_create(&q[i], m, &qp, &e) == INFER_OK);
+        if (!q[i]) return;
+        rp.tokens = ids[i];
+        rp.n_tokens = 20;
+        rp.generate.max_tokens = RANGES_NEW;
+        rp.generate.ignore_end = 1;
+        CHECK(infer_queue_submit(q[i], &rp, &r[i], &e) == INFER_OK);
+    }
+    for (i = 0; i < RANGES_QUEUES; i++) {
+        CHECK(infer_request_wait(r[i]) == INFER_OK && infer_request_get_info(r[i], &info) == INFER_OK);
+        if (!check_bad && info.generate.new_tokens == RANGES_NEW) memcpy(out[i], infer_request_tokens(r[i], NULL), sizeof out[i]);
+        infer_request_close(r[i]);
+    }
+    for (i = 0; i < RANGES_QUEUES; i++) CHECK(infer_queue_destroy(q[i]) == INFER_OK);
+}
+
+/* Three queues with a thread each, under way at the same time: the tokens of a model that is whole. */
+static void test_ranges_queues(void) {
+    static infer_token want[RANGES_QUEUES][RANGES_NEW], got[RANGES_QUEUES][RANGES_NEW];
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_model_params mp;
+    infer_model *m[2] = { NULL, NULL };
+    memset(&mp, 0, sizeof mp);
+    memset(&ranges_far, 0, sizeof ranges_far);
+    if (!CHECK_THREADS || !infer__mutex_init(&ranges_far.lock)) SKIP("cpu: no threads");
+    CHECK(infer_model_open(&m[0], path, &mp, NULL) == INFER_OK);
+    mp.first_layer = 3;
+    CHECK(infer_model_open(&ranges_far.m, path, &mp, NULL) == INFER_OK);
+    mp.first_layer = 0;
+    mp.layers = 3;
+    CHECK(infer_model_open(&m[1], path, &mp, NULL) == INFER_OK);
+    if (m[0] && m[1] && ranges_far.m) {
+        ranges_ask(m[0], NULL, want);
+        ranges_ask(m[1], ranges_far_rest, got);
+        CHECK(want[0][1] != 0 && memcmp(want, got, sizeof want) == 0);
+        CHECK(ranges_far.made == RANGES_QUEUES && ranges_far.gone == RANGES_QUEUES);
+    }
+    infer_model_close(m[0]);
+    infer_model_close(m[1]);
+    infer_model_close(ranges_far.m);
+    infer__mutex_destroy(&ranges_far.lock);
+}
+
 static void suite_ranges(void) {
     char name[80];
     size_t i;
@@ -583,6 +676,7 @@ static void suite_ranges(void) {
     RUN(test_ranges_memory);
     RUN(test_ranges_hostile);
     RUN(test_ranges_oom);
+    RUN(test_ranges_queues);
     for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i += (size_t)check_every(16)) {
         arch_file = ARCH_FILES[i];
         snprintf(name, sizeof name, "test_ranges_arch_%s", arch_file);
