@@ -51,6 +51,7 @@ MACHINES = (
         ("templates without jinja2", ["python3", "tests/cli/test_template.py", "build/infer"], [".*jinja2.*", ".*INFER_TEST_DATA.*"]),
         ("schemas without jsonschema", ["python3", "tests/cli/test_schema.py", "build/infer"],
          ["test_schema: python3-jsonschema is not installed"]),
+        ("layers over MPI without mpicc", ["python3", "tests/cli/test_mpi.py", "build/infer"], ["infer-mpi: mpicc is not installed"]),
         ("the chat page without selenium", ["python3", "tests/cli/test_serve_page.py", "build/infer"], [".*: the Python package selenium is not installed"]),
     ]),
     ("g++", dict(GCC, **GPP), [
