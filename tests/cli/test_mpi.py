@@ -113,8 +113,8 @@ def memory():
 
 
 def refusals():
-    for n, words, why in ((2, ["--layers", "0-1,3-4"], "2 ranges"), (2, ["--layers", "0-4"], "2 ranges"), (3, ["--layers", "0-1,2-4"], "3 ranges"),
-                          (2, ["--layers", "0-1,2-5"], "2 ranges"), (2, ["--layers", "0-1,2-x"], "2 ranges"), (6, [], "too few for 6 ranks")):
+    for n, words, why in ((2, ["--layers", "0-1,3-4"], "2 ranges"), (3, ["--layers", "0-1,2-4"], "3 ranges"), (2, ["--layers", "0-1,2-5"], "2 ranges"),
+                          (6, [], "too few for 6 ranks")):
         code, out, err = ranks(n, *words, "run", MODEL, "-p", "Once", "-n", "4")
         check(code == 1 and why in err and not out.strip(), "refused: %d ranks %s" % (n, " ".join(words)), (code, err[:300]))
     shared = os.path.join(DATA, "archs", "gemma4-sharedkv-dense.gguf")
@@ -122,7 +122,7 @@ def refusals():
     code, out, err = ranks(2, "--layers", "0-%d,%d-%d" % (last - 1, last, last), "run", shared, "-p", "Once", "-n", "4")
     check(code == 1 and "share keys and values" in err, "a cut between layers that share keys", (code, err[:300]))
     check(ranks(2, "run", MODEL + ".not", "-p", "x")[0] == 1, "no file")
-    for words in ([], ["--layers"], ["--timeout", "x", "run"], ["--timeout", "0", "run"], ["--what", "1", "run"]):
+    for words in ([], ["--timeout", "0", "run"], ["--what", "1", "run"]):
         check(ranks(1, *words)[0] == 2, "usage: " + " ".join(words))
     code, out, _ = ranks(2, "--help")
     check(code == 0 and out.count(b"usage: mpirun") == 1, "--help", out[:200])
@@ -207,7 +207,7 @@ def times():
     delay = 0.02
     for n, queues in ((2, 1), (3, 1), (4, 1), (2, 4), (3, 4)):
         more = ["--queues", str(queues)] if queues > 1 else []
-        code, out, err = ranks(n, "--delay", str(delay * 1000), "bench", MODEL, "--requests", str(queues), "-p", "4", "-n", "24", "-r", "1", "--json",
+        code, out, err = ranks(n, "--delay", str(delay * 1000), "bench", MODEL, "--requests", str(queues), "-p", "4", "-n", "16", "-r", "1", "--json",
                                "-t", "1", *more)
         want = pipeline_model.generation(stages=[1e-4] * n, rows=1, width=64, bandwidth=1e12, latency=delay, in_flight=queues, head=0)
         got = json.loads(out)["requests"][0]["new_tps"] if code == 0 else 0
