@@ -126,6 +126,7 @@ INFER__COLD_BEGIN
 #include "model/stack/rows.c"      /* STACKS: one row per type of projector */
 #include "model/stack/steps.c"     /* what comes before and after the layers of a stack */
 #include "model/stack/sound.c"     /* a sound's rows: frames, convolutions */
+#include "model/stack/conformer.c" /* steps of a conformer */
 #include "model/stack/picture.c"   /* a picture's rows: order, pixels, positions, windows */
 #include "model/stack/encode.c"    /* opening a stack, encoding a picture */
 #include "model/stack/senses.c"    /* the projector of a text model, and what it has encoded */

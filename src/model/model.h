@@ -867,6 +867,7 @@ static void infer__product(infer_context *c, const infer__tensor *x, const infer
 /* y = act(w x); y += x. */
 static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t kind, const infer__weight *w,
                                const infer__tensor *y);
+static void infer__add_scaled(infer_context *c, const infer__tensor *x, float scale, const infer__tensor *y);
 static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y);
 /* y = act(x) */
 static void infer__act_rows(infer_context *c, int32_t kind, const infer__tensor *x, const infer__tensor *y);

@@ -262,7 +262,7 @@ static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
         hp->pass_kept += s->ranged;
     }
     if (row->flags & INFER__STACK_RESAMPLES) infer__resample_keys(k, hp);
-    if (!row->beside || row->flags & INFER__STACK_SKIPS) return;
+    if (!row->beside || row->flags & (INFER__STACK_SKIPS | INFER__STACK_OWN)) return;
     for (i = 0; i < hp->n_layer; i++) s->n_beside += infer__stack_deep(k->m, i);
     hp->pass_kept += ((int64_t)s->n_beside * hp->n_out + s->merge * s->merge - 1) / (s->merge * s->merge);
 }
@@ -305,7 +305,7 @@ static int infer__stack_keeps(const infer_model *m, int32_t layer) {
     int32_t i;
     for (i = 0; i < m->stack.n_features - 1; i++)
         if (m->stack.features[i] == layer) return 1;
-    return m->stack.row->beside && !(m->stack.row->flags & INFER__STACK_SKIPS) && layer > 0 &&
+    return m->stack.row->beside && !(m->stack.row->flags & (INFER__STACK_SKIPS | INFER__STACK_OWN)) && layer > 0 &&
            infer__stack_deep(m, layer - 1);
 }
 
@@ -321,20 +321,21 @@ static void infer__stack_width_of(infer_model *m, infer__layer *l) {
 
 /* 1 when a step is not made of ops. */
 static int infer__stack_hosted(const infer__step *s) {
-    for (; s->kind && s->kind != INFER__STEP_CHUNKS; s++) {}
+    for (; s->kind && s->kind != INFER__STEP_CHUNKS && s->kind != INFER__STEP_SUBSAMPLE; s++) {}
     return s->kind != 0;
 }
 
 static void infer__stack_parts(infer_model *m, infer__layer *l) {
+    const int own = m->stack.row->flags & INFER__STACK_OWN;
     infer__part was[2];
     int32_t i;
     memcpy(was, l->parts, sizeof was);
     infer__stack_width_of(m, l);
-    l->on_host = l->index == 0 && infer__stack_hosted(m->stack.row->input);
+    l->on_host = (l->index == 0 || own) && infer__stack_hosted(m->stack.row->input);
     l->n_parts = 0;
     if (l->index == 0) infer__stack_part(m, l, &INFER__KIND_STACK_IN);
-    if (l->index == 0 && infer__stack_keeps(m, 0)) infer__stack_part(m, l, &INFER__KIND_STACK_BESIDE);
-    for (i = 0; i < 2 && m->hp.n_block; i++) {
+    if (own || (l->index == 0 && infer__stack_keeps(m, 0))) infer__stack_part(m, l, &INFER__KIND_STACK_BESIDE);
+    for (i = 0; i < 2 && m->hp.n_block && !own; i++) {
         l->parts[l->n_parts] = was[i];
         if (m->stack.row->flags & INFER__STACK_AFTER) {
             l->parts[l->n_parts].post = was[i].norm;
@@ -491,7 +492,10 @@ static int infer__stack_slots(infer_model *m, infer__steps steps) {
         const int need = !(s->flags & INFER__STEP_MAY), b = s->flags & INFER__STEP_BIAS,
                   mb = s->flags & INFER__STEP_MAY_BIAS;
         switch (s->kind) {
-        case INFER__STEP_GATED: case INFER__STEP_CONV: case INFER__STEP_MATRIX:
+        case INFER__STEP_SUBSAMPLE: case INFER__STEP_RELATE:
+            ok = infer__conformer_slots(m, s, matrix, vector);
+            break;
+        case INFER__STEP_GATED: case INFER__STEP_CONV: case INFER__STEP_MATRIX: case INFER__STEP_TAPS:
             for (i = 0; ok && i < (s->kind == INFER__STEP_GATED ? 2 : 1); i++) {
                 const char *name = s->kind == INFER__STEP_GATED && i == 0 ? s->other : s->name;
                 ok = infer__stack_name(m, matrix + i, name, ".weight", INFER__D_ANY, INFER__D_KERNEL, need);
@@ -510,7 +514,7 @@ static int infer__stack_slots(infer_model *m, infer__steps steps) {
                                        m->stack.row->cls == INFER__CLASS_LAST);
             break;
         case INFER__STEP_NORM:
-            if (!(s->flags & INFER__STEP_BARE))
+            if (s->name)
                 ok = infer__stack_name(m, vector, s->name, ".weight", INFER__D_ONE, INFER__D_ANY, need);
             if (ok && (b || mb))
                 ok = infer__stack_name(m, vector + 1, s->name, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);

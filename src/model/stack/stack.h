@@ -37,6 +37,10 @@ enum {
     INFER__STEP_CONV,    /* t = a convolution of three rows, of every of-th; it is between rows of zeros, too */
     INFER__STEP_CHUNKS,  /* t = three convolutions of chunks of a spectrogram, of is the activation of each: sound.c */
     INFER__STEP_GLU,     /* t = its first half * act(the second half) */
+    INFER__STEP_SUBSAMPLE, /* t = two convolutions of a spectrogram, which halve it, with norms: conformer.c */
+    INFER__STEP_RELATE,  /* t = attention to the last rows, whose distances count, too: conformer.c */
+    INFER__STEP_TAPS,    /* t = a causal convolution of each column */
+    INFER__STEP_ADD,     /* stream = stream + t * of / 2 */
     INFER__STEPS
 };
 enum { /* infer__step.flags */
@@ -94,7 +98,8 @@ enum {
     INFER__STACK_ACT = 32,     /* the activation of FFNs is the row's, whatever keys say */
     INFER__STACK_RANGES = 64,  /* linear layers may have ranges: infer__weight.range */
     INFER__STACK_RESAMPLES = 128,
-    INFER__STACK_AFTER = 256   /* norms of layers come after attention and FFN */
+    INFER__STACK_AFTER = 256,  /* norms of layers come after attention and FFN */
+    INFER__STACK_OWN = 512     /* layers are the steps `beside`, whose t is their result */
 };
 
 /* A row: what a type of projector does that its file does not say. */
@@ -109,7 +114,7 @@ typedef struct infer__stack_row {
     uint8_t turn;     /* INFER__TURN_*; 0 = heads are not rotated */
     uint16_t flags;   /* INFER__STACK_* */
     float theta;      /* base of the rotation; 0 = 10000 */
-    const infer__step *input, *beside, *head; /* beside: after layers that have its tensors; NULL = none */
+    const infer__step *input, *beside, *head; /* beside: after layers that have its tensors, or OWN; NULL = none */
 } infer__stack_row;
 
 /* The stack of a model; row NULL: it is none. */
@@ -220,6 +225,16 @@ static void infer__step_conv(infer__walk *w, const infer__step *s, const infer__
 static void infer__step_chunks(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b);
 static void infer__step_glu(infer__walk *w, const infer__step *s);
 static void infer__step_fill(infer__walk *w, int32_t rows);
+/* conformer.c: names of tensors; shapes; what a pass has of a sound; the steps. m, v: a step's first matrix, vector */
+enum { INFER__RELATE_ROWS = 12, INFER__RELATE_TAPS = 5 };
+static int infer__subsampled(const infer_model *m);
+static int infer__conformer_slots(infer_model *m, const infer__step *s, int matrix, int vector);
+static infer_result infer__conformer_flow(const infer_model *m, const infer__layer *l, infer__steps s, infer__flow *f,
+                                          infer_error *err);
+static int infer__conformer_fill(infer_model *m, infer__picture *p);
+static void infer__step_subsample(infer__walk *w, const infer__weight *m, const infer__weight *v);
+static void infer__step_relate(infer__walk *w, const infer__weight *m, const infer__weight *v);
+static void infer__step_taps(infer__walk *w, const infer__weight *m, const infer__weight *v);
 
 /* rows.c: the ranges of a layer's matrices: infer__weight.range */
 static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_error *err);
