@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A small projector file with random weights: an encoder of pictures (gemma4v) and one of sound (gemma4a, a conformer):
-tests/data/media/gemma4a.gguf. What llama.cpp makes of it is recorded beside it. Needs numpy.
+"""Small projector files with random weights, tests/data/media/gemma4a.gguf: an encoder of pictures (gemma4v) and one of sound
+(gemma4a, a conformer); and gemma4ua.gguf: a matrix of samples. What llama.cpp makes of them is recorded beside them. Needs numpy.
 
-    make_conformer_model.py [OUT [large]]
+    make_conformer_model.py [LARGE]
 
-With `large` the encoder of sound has the shape of Gemma 4 E2B's, matrices in F16, and there is none of pictures."""
+LARGE: another file, whose encoder of sound has the shape of Gemma 4 E4B's, matrices in F16, and there is none of pictures."""
 import os
 import struct
 import sys
@@ -14,7 +14,7 @@ import numpy as np
 import make_indexer_models as base
 
 SMALL = {"bins": 40, "width": 32, "ff": 48, "layers": 3, "heads": 2, "channels": (12, 6), "mid": 40, "out": 64}
-LARGE = {"bins": 128, "width": 1024, "ff": 4096, "layers": 12, "heads": 8, "channels": (128, 32), "mid": 1536, "out": 1536}
+LARGE = {"bins": 128, "width": 1024, "ff": 4096, "layers": 12, "heads": 8, "channels": (128, 32), "mid": 1536, "out": 2560}
 # of matrices, and of the layers where they are: lowest and highest input, lowest and highest result
 RANGES = {"attn_q": (-1.5, 1.25, -3, 2.5), "attn_out": (-0.75, 1, -1, 1.5), "ffn_up": (-2, 1.75, -2.5, 3), "ffn_down": (-1, 1.5, -2, 2),
           "conv_pw1": (-1.5, 2, -2, 2.5), "conv_pw2": (-0.5, 0.75, -1, 1), "ffn_down_1": (-1, 0.875, -1.5, 1.5)}
@@ -70,7 +70,9 @@ def tensors(k, both):
         if len(shape) == 1:
             yield name, 0.1 * a if name.endswith("bias") else np.log1p(np.exp(a)) if part.startswith("per_dim") else 1 + 0.1 * a
         else:
-            yield name, a * np.float32((0.5 if "position" in name else 1.5) / np.sqrt(np.prod(shape[1:]) if "position" not in name else 1))
+            a *= np.float32(0.5 if "position" in name else 1.2 / np.sqrt(np.prod(shape[1:])))
+            # llama.cpp rounds kernels of convolutions to F16
+            yield name, a.astype(np.float16) if "a.conv1d" in name else a
         if both and part in RANGES and name.startswith("a.blk") and (name[6] != "2" or part in ("ffn_up", "conv_pw1")):
             for end, v in zip(("input_min", "input_max", "output_min", "output_max"), RANGES[part]):
                 yield name.replace("weight", end), np.array([v])
@@ -82,12 +84,18 @@ def value(v):
     return base.value(v)
 
 
-def main(path, k, both):
-    kv, all_of = keys(k, both), list(tensors(k, both))
+def raw():
+    kv = keys(dict(SMALL, width=640, ff=0, layers=0, heads=0, bins=128), False)
+    kv["clip.audio.projector_type"] = "gemma4ua"
+    w = np.random.default_rng(82).standard_normal((SMALL["out"], 640)) / 640 ** 0.5
+    return kv, [("mm.a.input_projection.weight", w)]
+
+
+def main(path, kv, all_of, wide):
     head, at = b"GGUF" + struct.pack("<IQQ", 3, len(all_of), len(kv)), 0
     for name, v in kv.items():
         head += base.text(name) + value(v)
-    kinds = ["<f4" if both or a.ndim != 2 or "conv_dw" in name else "<f2" for name, a in all_of]
+    kinds = ["<f4" if wide or a.ndim != 2 or "conv_dw" in name else "<f2" for name, a in all_of]
     for (name, a), kind in zip(all_of, kinds):
         head += base.text(name) + struct.pack("<I", a.ndim) + struct.pack("<%dQ" % a.ndim, *a.shape[::-1])
         head += struct.pack("<IQ", 1 if kind == "<f2" else 0, at)
@@ -100,5 +108,9 @@ def main(path, k, both):
 
 
 if __name__ == "__main__":
-    large = len(sys.argv) > 2
-    main(sys.argv[1] if len(sys.argv) > 1 else os.path.join(base.HERE, "data", "media", "gemma4a.gguf"), LARGE if large else SMALL, not large)
+    here = os.path.join(base.HERE, "data", "media")
+    if len(sys.argv) > 1:
+        main(sys.argv[1], keys(LARGE, False), list(tensors(LARGE, False)), False)
+    else:
+        main(os.path.join(here, "gemma4a.gguf"), keys(SMALL, True), list(tensors(SMALL, True)), True)
+        main(os.path.join(here, "gemma4ua.gguf"), *raw(), False)

@@ -72,6 +72,16 @@ static infer_result infer__conformer_flow(const infer_model *m, const infer__lay
     }
 }
 
+/* Convolutions and the matrix of distances are no products of the pass's rows. */
+static infer_result infer__conformer_split(infer_model *m, int kind, infer__weight *w, infer_error *err) {
+    const int first = kind == INFER__STEP_RELATE ? 3 : 0, end = kind == INFER__STEP_SUBSAMPLE ? 2 : first + 1;
+    int i;
+    for (i = first; i < end; i++)
+        if (w[i].range)
+            return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: no range is computed for it", w[i].name);
+    return kind == INFER__STEP_SUBSAMPLE ? infer__weight_turn(m, w + 1, 0, 9, err) : INFER_OK;
+}
+
 /* ---- what a pass has of a sound ---------------------------------------------------------------------------------- */
 
 /* Pieces of the convolutions: bins of their results, lines of time at once; and in scratch: the first one's result with

@@ -215,6 +215,8 @@ static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_e
         if (range && !(range[0] <= range[1] && range[2] <= range[3]))
             return infer__error(err, INFER_ERR_FORMAT, "tensor %s: of its ranges a lowest value is above the highest",
                                 w->name);
+        if (range && w->cols > m->stack.ranged)
+            return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: no range is computed for it", w->name);
         w->range = range;
     }
     return INFER_OK;

@@ -56,6 +56,10 @@ INFER__STEPS_OF(EACH_GEMMA4A, INFER__IS(STREAM), INFER__HALF_FFN(""), INFER__RMS
 INFER__STEPS_OF(HEAD_GEMMA4A, INFER__IS(STREAM), INFER__MATRIX("a.pre_encode.out", INFER__STEP_MAY_BIAS),
                 INFER__NORMED(INFER__RMS, "mm.a.soft_emb_norm", INFER__STEP_BARE | INFER__MAY, 1e-6f),
                 INFER__MATRIX("mm.a.input_projection", 0))
+/* Gemma 4 without an encoder: 640 samples are a row. */
+INFER__STEPS_OF(IN_GEMMA4UA, INFER__IS(FRAMES))
+INFER__STEPS_OF(HEAD_GEMMA4UA, INFER__IS(STREAM), INFER__NORMED(INFER__RMS, NULL, INFER__STEP_BARE, 1e-6f),
+                INFER__MATRIX("mm.a.input_projection", 0))
 
 /* Keys have no bias in Whisper. */
 #define INFER__HEARS(title, steps, last, at, which)                                                               \
@@ -68,6 +72,10 @@ INFER__STEPS_OF(HEAD_GEMMA4A, INFER__IS(STREAM), INFER__MATRIX("a.pre_encode.out
                 .name = "gemma4a", .ignore = ".input_m .output_m" },                                              \
       .kind = INFER__STACK_AUDIO, .merge = 1, .input = INFER__IN_GEMMA4A, .beside = INFER__EACH_GEMMA4A,          \
       .head = INFER__HEAD_GEMMA4A, .flags = INFER__STACK_ACT | INFER__STACK_RANGES | INFER__STACK_OWN },          \
+    { .arch = { INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_SILU), .norm = INFER__RMS, .flags = INFER__EPS,  \
+                .name = "gemma4ua" },                                                                             \
+      .kind = INFER__STACK_AUDIO, .merge = 1, .input = INFER__IN_GEMMA4UA, .head = INFER__HEAD_GEMMA4UA,          \
+      .flags = INFER__STACK_ACT | INFER__STACK_SAMPLES },                                                        \
     INFER__HEARS("glma", IN_WHISPER, HEAD_GLMA, FRAMES, INFER__STACKS_BY),                                        \
     INFER__HEARS("musicflamingo", IN_WHISPER, HEAD_FLAMINGO, FRAMES, .merge = 1),                                 \
     INFER__HEARS("qwen2.5o", IN_WHISPER, HEAD_QWEN2A, FRAMES, .merge = 1),                                        \

@@ -20,7 +20,9 @@ static int infer__chunked(const infer_model *m) { return m->stack.row->places ==
 
 static void infer__sound_keys(infer__keys *k) {
     infer__stack *s = &k->m->stack;
-    s->bins = infer__key_int(k, "num_mel_bins", 1, 512, 0, 1);
+    s->bins = infer__key_int(k, "num_mel_bins", 1, 640, 0, 1);
+    if (s->row->flags & INFER__STACK_SAMPLES) s->bins = INFER__SAMPLES;
+    else if (!k->failed && s->bins > 512) infer__key_misfit(k, "num_mel_bins", "more than 512");
     s->merged = infer__chunked(k->m) ? infer__half(infer__half(infer__half(s->bins))) : s->merge;
     s->pooled = 2;
 }
@@ -41,7 +43,7 @@ static int infer__chunks_slots(infer_model *m, const infer__step *s, int matrix,
 static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int32_t bins, infer__picture *p,
                                        infer_error *err) {
     const infer__stack *s = &m->stack;
-    const int32_t unit = infer__chunked(m) ? INFER__CHUNK_WIDE : infer__subsampled(m) ? 1 : 2,
+    const int32_t unit = infer__chunked(m) ? INFER__CHUNK_WIDE : m->stack.row->places ? 2 : 1,
                   rows = infer__chunked(m) ? INFER__CHUNK_ROWS : 1;
     const infer__step *step;
     int32_t each = 2; /* frames of a row */

@@ -99,7 +99,8 @@ enum {
     INFER__STACK_RANGES = 64,  /* linear layers may have ranges: infer__weight.range */
     INFER__STACK_RESAMPLES = 128,
     INFER__STACK_AFTER = 256,  /* norms of layers come after attention and FFN */
-    INFER__STACK_OWN = 512     /* layers are the steps `beside`, whose t is their result */
+    INFER__STACK_OWN = 512,    /* layers are the steps `beside`, whose t is their result */
+    INFER__STACK_SAMPLES = 1024 /* frames are 640 samples, whatever the key of bins says */
 };
 
 /* A row: what a type of projector does that its file does not say. */
@@ -231,6 +232,7 @@ static int infer__subsampled(const infer_model *m);
 static int infer__conformer_slots(infer_model *m, const infer__step *s, int matrix, int vector);
 static infer_result infer__conformer_flow(const infer_model *m, const infer__layer *l, infer__steps s, infer__flow *f,
                                           infer_error *err);
+static infer_result infer__conformer_split(infer_model *m, int kind, infer__weight *w, infer_error *err);
 static int infer__conformer_fill(infer_model *m, infer__picture *p);
 static void infer__step_subsample(infer__walk *w, const infer__weight *m, const infer__weight *v);
 static void infer__step_relate(infer__walk *w, const infer__weight *m, const infer__weight *v);

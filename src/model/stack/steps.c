@@ -270,7 +270,9 @@ static infer_result infer__steps_split(infer_model *m, infer__layer *l, infer__s
             r = infer__weight_turn(m, w + 1, 0, 9, err);
             if (!r) r = infer__weight_turn(m, w + 2, 0, 9, err);
             break;
-        case INFER__STEP_SUBSAMPLE: r = infer__weight_turn(m, w + 1, 0, 9, err); break;
+        case INFER__STEP_SUBSAMPLE: case INFER__STEP_RELATE: case INFER__STEP_TAPS:
+            r = infer__conformer_split(m, s.s->kind, w, err);
+            break;
         case INFER__STEP_RESAMPLE: r = infer__weight_keep(m, w, &m->stack.query, err); break;
         case INFER__STEP_PLACES:
             r = infer__steps_table(m, w, err);
