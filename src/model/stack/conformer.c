@@ -22,7 +22,7 @@ static int infer__conformer_slots(infer_model *m, const infer__step *s, int matr
     for (i = 0; i < 6 && ok && attends; i++) {
         infer__format(name, sizeof name, "a.blk.%%d.%s", parts[i]);
         ok = i < 4 ? infer__stack_name(m, matrix + i, name, ".weight", INFER__D_ANY, INFER__D_ANY, 1)
-                   : infer__stack_name(m, vector + i - 4, name, ".weight", INFER__D_ONE, INFER__D_ANY, 0);
+                   : infer__stack_name(m, vector + i - 4, name, ".weight", INFER__D_ONE, INFER__D_ANY, i == 4);
     }
     for (i = 0; i < 2 && ok && !attends; i++) {
         infer__format(name, sizeof name, s->name, i);
