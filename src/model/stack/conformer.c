@@ -1,8 +1,8 @@
 /* conformer.c: steps of Gemma 4's encoder of sound (conformers: arXiv 2005.08100), on the host.
  *
  * How:  the spectrogram goes through two convolutions of 3 x 3 that halve it, some lines of time at once, in scratch of
- *       the picture. Attention sees a row and the 11 before it; to a key's product comes that of its distance: sines and
- *       cosines of it, times a matrix. Queries and keys have factors for each value of a head.
+ *       the picture. Attention sees a row and the 11 before it; to a key's product comes that of its distance: sines
+ *       and cosines of it, times a matrix. Queries and keys have factors for each value of a head.
  * Start: infer__step_subsample, infer__step_relate.
  */
 #include "../model.h"
@@ -15,7 +15,7 @@ static int infer__subsampled(const infer_model *m) { return m->stack.row->input-
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static int infer__conformer_slots(infer_model *m, const infer__step *s, int matrix, int vector) {
-    static const char *const parts[] = { "attn_q", "attn_k", "attn_v", "attn_k_rel", "per_dim_scale", "per_dim_k_scale" };
+    static const char *const parts[] = {"attn_q", "attn_k", "attn_v", "attn_k_rel", "per_dim_scale", "per_dim_k_scale"};
     const int attends = s->kind == INFER__STEP_RELATE;
     char name[64];
     int i, ok = 1;
@@ -116,7 +116,8 @@ static int infer__conformer_fill(infer_model *m, infer__picture *p) {
     to = (float *)p->places.host;
     for (j = 0; j < INFER__RELATE_ROWS; j++, to += n)
         for (i = 0; i < n; i++) {
-            const double angle = (INFER__RELATE_ROWS - 1 - j) * exp(-log(10000.0) * (i % INFER__MAX(half, 1)) / INFER__MAX(half - 1, 1));
+            const double angle =
+                (INFER__RELATE_ROWS - 1 - j) * exp(-log(10000.0) * (i % INFER__MAX(half, 1)) / INFER__MAX(half - 1, 1));
             to[i] = i >= 2 * half ? 0 : (float)(i < half ? sin(angle) : cos(angle));
         }
     return 1;
@@ -251,8 +252,8 @@ static void infer__step_relate(infer__walk *w, const infer__weight *m, const inf
         if (v[k].type) v[k].type->decode(v[k].data, times + k * n, n);
         for (i = 0; i < n; i++) times[k * n + i] = v[k].type ? times[k * n + i] * by : by;
     }
-    infer__cpu_run(&c->ctx, (w->t.rows + INFER__TASK_OF - 1) / INFER__TASK_OF, (int64_t)w->t.rows * cols * 3 * INFER__RELATE_ROWS,
-                   infer__relate_task, &a);
+    infer__cpu_run(&c->ctx, (w->t.rows + INFER__TASK_OF - 1) / INFER__TASK_OF,
+                   (int64_t)w->t.rows * cols * 3 * INFER__RELATE_ROWS, infer__relate_task, &a);
     infer__op_end(&c->ctx, "relative attention", 0, began);
     infer__walk_to(w, a.y, 2);
 }

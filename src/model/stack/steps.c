@@ -652,9 +652,11 @@ static const char *infer__steps_lacks(const infer__ops *ops, const infer__layer 
 
 static infer_result infer__steps_ends(const infer_model *m, infer__steps s, const infer__flow *f, infer_error *err) {
     const int in = s.matrix == INFER__W_STACK_IN_M0;
-    if (f->cols == (in || (s.s == m->stack.row->beside && (m->stack.n_features || m->stack.row->flags & INFER__STACK_OWN))
-                    ? m->hp.n_embd
-                    : s.s == m->stack.row->beside ? m->hp.n_out : infer__stack_width(m)))
+    if (f->cols ==
+        (in || (s.s == m->stack.row->beside && (m->stack.n_features || m->stack.row->flags & INFER__STACK_OWN))
+             ? m->hp.n_embd
+         : s.s == m->stack.row->beside ? m->hp.n_out
+                                       : infer__stack_width(m)))
         return INFER_OK;
     return in ? infer__error(err, INFER_ERR_FORMAT, "the patches' embeddings are %d values, the layers need %d",
                              (int)f->cols, (int)m->hp.n_embd)
