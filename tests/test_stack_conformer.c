@@ -80,6 +80,7 @@ static infer_model *conformer_open(const char *file, int32_t level) {
     memset(&p, 0, sizeof p);
     p.cpu_level = level;
     p.exact = level != INFER_CPU_BEST;
+    p.backend = seen_backend;
     p.media_kept = -1;
     p.allocator.alloc = check_alloc;
     p.allocator.free = check_free;
@@ -259,6 +260,7 @@ static void test_conformer_files(void) {
         { CONFORMER, "clip.audio.projection_dim", NULL, 63, "clip.audio.projection_dim is 63" },
         { CONFORMER, "clip.audio.block_count", NULL, 4, "missing tensor a.blk.3.ffn_up.weight" },
         { CONFORMER, "clip.audio.block_count", NULL, 2, "a.blk.2." },
+        { CONFORMER, "clip.audio.block_count", NULL, 0, "clip.audio.block_count" },
         { CONFORMER, "a.blk.1.conv_dw.weight", "a.blk.1.conv_pw.weight", 0, "a.blk.1.conv_" },
         { CONFORMER, "a.blk.2.norm_conv.weight", "a.blk.2.conv_norm.waight", 0, "a.blk.2.norm_conv.weight" },
         { CONFORMER, "a.blk.0.ffn_down_1.input_max", "a.input_projection.input_max", 0, "tensor a.input_projection.weight: no range" },

@@ -50,7 +50,6 @@ typedef struct infer__tile_marks {
     int32_t overview_first;
 } infer__tile_marks;
 
-enum { INFER__SAMPLES = 640 };
 /* How a spectrogram is made; hops of 160 samples at 16 kHz. */
 typedef struct infer__mel {
     int32_t window, fft; /* samples */

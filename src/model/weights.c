@@ -360,7 +360,7 @@ static int infer__beyond_layers(const infer_model *m, const char *name) {
 static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i, s;
-    uint8_t *bound = (uint8_t *)infer__calloc(&m->mem, (uint64_t)m->gguf.n_tensors, 1);
+    uint8_t *bound = (uint8_t *)infer__calloc(&m->mem, (uint64_t)m->gguf.n_tensors + 1, 1);
     if (!bound) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d tensors", (int)m->gguf.n_tensors);
     for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++) {
         const infer__tensor_slot *slot = infer__model_slot(m, s);

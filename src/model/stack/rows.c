@@ -257,6 +257,7 @@ static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
     hp->n_out = infer__key_int(k, "projection_dim", 1, INFER__MAX_DIM, 0, 1);
     if (row->flags & INFER__STACK_SKIPS) infer__stack_features(k, hp);
     if (row->flags & INFER__STACK_WINDOWS) infer__stack_windows(k);
+    if (row->flags & INFER__STACK_OWN && hp->n_layer == 0) infer__key_misfit(k, "block_count", "there are no layers");
     if (hp->n_layer == 0) hp->n_layer = 1; /* for the steps */
     hp->pass_kept = s->list + (int64_t)s->n_features * hp->n_embd;
     if (row->flags & INFER__STACK_RANGES && infer__stack_has_ranges(k->m)) {
