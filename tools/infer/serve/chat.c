@@ -78,7 +78,7 @@ int chat_messages(job *j, const infer_json *messages) {
     if (infer_json_kind(messages) != INFER_JSON_ARRAY || n == 0)
         return fail(f, 400, "invalid_type", "messages", "'messages' must be a list of at least one message");
     if (j->model->template_text == NULL && !j->server->options->chatml)
-        return fail(f, 400, "no_chat_template", "model", "the model has no chat template (start the server with --chatml, or --template FILE)");
+        return fail(f, 400, "no_chat_template", "model", "the model has no chat template (give --chatml, or --template FILE)");
     out(&j->messages, "[");
     for (i = 0; i < n; i++) {
         const infer_json *m = infer_json_at(messages, i);
@@ -139,7 +139,7 @@ int chat_grammar(job *j, const infer_grammar_params *p, const char *where) {
     return fail(f, 400, "invalid_grammar", where, "'%s': %s", where, err.message);
 }
 
-static int schema_grammar(job *j, const infer_json *schema, const char *where) {
+int chat_schema(job *j, const infer_json *schema, const char *where) {
     infer_grammar_params p;
     cli_text text;
     int ok;
@@ -172,7 +172,7 @@ int chat_response_format(job *j, const infer_json *format, const char *where) {
     if (!json_is(type, "json_schema")) return fail(f, 400, NULL, where, "'%s': the type must be text, json_object or json_schema", where);
     schema = schema ? infer_json_get(schema, "schema") : infer_json_get(format, "schema"); /* Responses have it here */
     if (infer_json_kind(schema) != INFER_JSON_OBJECT) return fail(f, 400, NULL, where, "'%s': the 'schema' is missing", where);
-    return schema_grammar(j, schema, where);
+    return chat_schema(j, schema, where);
 }
 
 /* ---- tools ---------------------------------------------------------------------------------- */
@@ -380,4 +380,11 @@ int chat_check(job *j) {
     if (!opens) return 1;
     return fail(&j->call->failure, 400, "unsupported_parameter", "response_format",
                 "unsupported parameter: replies of this model begin with reasoning, and its template cannot switch that off");
+}
+
+int chat_prepare(job *j) {
+    asked *a = &j->asked;
+    a->has_parallel = infer_json_kind(infer_json_get(j->call->json, "parallel_tool_calls")) != INFER_JSON_NULL;
+    return chat_messages(j, a->messages) && chat_variables(j) && chat_response_format(j, a->response_format, "response_format") &&
+           chat_tools(j, a->tools, a->tool_choice) && chat_check(j);
 }
