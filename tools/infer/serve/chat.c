@@ -139,7 +139,7 @@ int chat_grammar(job *j, const infer_grammar_params *p, const char *where) {
     return fail(f, 400, "invalid_grammar", where, "'%s': %s", where, err.message);
 }
 
-int chat_schema(job *j, const infer_json *schema, const char *where) {
+static int schema_grammar(job *j, const infer_json *schema, const char *where) {
     infer_grammar_params p;
     cli_text text;
     int ok;
@@ -162,6 +162,10 @@ int chat_response_format(job *j, const infer_json *format, const char *where) {
         if (!chat_grammar(j, &p, "grammar")) return 0;
         memset(&p, 0, sizeof p);
     }
+    if (j->asked.schema) {
+        j->formed = 1;
+        if (!schema_grammar(j, j->asked.schema, "schema")) return 0;
+    }
     if (format == NULL || json_is(type, "text")) return 1;
     j->formed = 1;
     if (json_is(type, "json_object")) {
@@ -172,7 +176,7 @@ int chat_response_format(job *j, const infer_json *format, const char *where) {
     if (!json_is(type, "json_schema")) return fail(f, 400, NULL, where, "'%s': the type must be text, json_object or json_schema", where);
     schema = schema ? infer_json_get(schema, "schema") : infer_json_get(format, "schema"); /* Responses have it here */
     if (infer_json_kind(schema) != INFER_JSON_OBJECT) return fail(f, 400, NULL, where, "'%s': the 'schema' is missing", where);
-    return chat_schema(j, schema, where);
+    return schema_grammar(j, schema, where);
 }
 
 /* ---- tools ---------------------------------------------------------------------------------- */

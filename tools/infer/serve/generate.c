@@ -323,8 +323,8 @@ static int32_t limit_of(const job *j) {
 static int make_samplers(job *j) {
     infer_error err;
     int i;
-    j->asked.sampling.grammar = j->grammar;
-    if (j->grammar == NULL && j->model->plain && cli_sampling_greedy(&j->asked.sampling)) return 1;
+    if (j->grammar) j->asked.sampling.grammar = j->grammar;
+    if (j->asked.sampling.grammar == NULL && j->model->plain && cli_sampling_greedy(&j->asked.sampling)) return 1;
     for (i = 0; i < j->n_choices; i++) {
         choice *c = &j->choices[i];
         c->sampler = cli_sampler_try(serve_command, j->model->model, &j->asked.sampling, j->seed + (uint64_t)i, &err);

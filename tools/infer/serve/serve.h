@@ -84,7 +84,7 @@ typedef struct asked {
     const char *model, *user_text, *suffix, *grammar, *format, *effort, *query, *content, *instructions, *now;
     int stream, echo, logprobs, has_parallel, parallel, add_special, parse_special, with_pieces, return_documents, has_return;
     int64_t n, max_tokens, max_completion, min_tokens, seed, top_logprobs, best_of, dimensions, top_n, normalize;
-    const infer_json *messages, *prompt, *tools, *tool_choice, *response_format, *stop, *stop_tokens, *logit_bias, *stream_options, *variables,
+    const infer_json *messages, *prompt, *tools, *tool_choice, *response_format, *stop, *stop_tokens, *logit_bias, *stream_options, *variables, *schema,
         *input, *documents, *tokens, *system, *thinking, *text, *reasoning;
     int ignore_eos;
     cli_sampling sampling;
@@ -362,10 +362,9 @@ int chat_messages(job *j, const infer_json *messages);
 int chat_variables(job *j);
 /* tool_choice and parallel_tool_calls, too. After chat_messages. */
 int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice);
-/* {"type": "json_schema", ...}; `where`: the parameter's name. And the grammar of the request, if any. */
+/* {"type": "json_schema", ...}; `where`: the parameter's name. And the grammar or schema of the request, if any. */
 int chat_response_format(job *j, const infer_json *format, const char *where);
 int chat_grammar(job *j, const infer_grammar_params *p, const char *where);
-int chat_schema(job *j, const infer_json *schema, const char *where); /* a JSON Schema alone */
 /* Last: what has been set agrees with the template. */
 int chat_check(job *j);
 int chat_prepare(job *j); /* all of this, for a request in OpenAI's form */
