@@ -44,7 +44,7 @@ static int keep_line(void *user, map_splitter *s) {
         s->line.n -= 3;
         memmove(s->line.s, s->line.s + 3, s->line.n + 1);
     }
-    if (!s->too_long && !s->line.failed && is_blank(&s->line)) return 1;
+    if ((s->number - 1) % m->parts != m->part || (!s->too_long && !s->line.failed && is_blank(&s->line))) return 1;
     it = cli_alloc(serve_command, 1, sizeof *it);
     if (it == NULL) return 0;
     memset(it, 0, sizeof *it);

@@ -9,12 +9,14 @@ int map_open_output(map *m) {
     if (strcmp(o->out, "-") == 0) m->out = stdout;
     else m->out = platform_fopen(o->out, o->resume ? "ab" : "wb");
     if (m->out == NULL) return cli_fail(serve_command, "cannot write %s", o->out) == CLI_DONE;
+    m->started = platform_clock();
     return map_read_start(m);
 }
 
 /* One line, whatever happened. Returns the exit status. */
-static int report(const map *m, double seconds) {
+static int report(const map *m) {
     const map_options *o = m->options;
+    const double seconds = platform_clock() - m->started;
     char why[PLATFORM_PATH + 64] = "", before[64] = "", rate[128] = "";
     if (m->unwritten == 2) snprintf(why, sizeof why, "out of memory; ");
     else if (m->unwritten) snprintf(why, sizeof why, "cannot write %s; ", m->out == stdout ? "to stdout" : o->out);
@@ -30,12 +32,22 @@ static int report(const map *m, double seconds) {
             (unsigned long long)m->there, before, (unsigned long long)m->prompt_tokens, rate);
     if (m->unwritten || m->broken) return CLI_FAILED;
     if (m->signals) return CLI_INTERRUPTED;
-    return m->failed || m->failed_before ? CLI_FAILED : CLI_DONE;
+    return (m->failed || m->failed_before) && !o->allow_failed ? CLI_FAILED : CLI_DONE;
+}
+
+/* "K/N": 0 <= K < N. */
+static int read_part(map *m, const char *text) {
+    char *end;
+    m->parts = 1;
+    if (text == NULL) return 1;
+    m->part = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || end[0] != '/' || end[1] < '1' || end[1] > '9') return 0;
+    m->parts = strtoul(end + 1, &end, 10);
+    return *end == 0 && m->part < m->parts;
 }
 
 static int run(map *m) {
     const map_options *o = m->options;
-    double started;
     int status;
     m->in = strcmp(o->in, "-") == 0 ? stdin : platform_fopen(o->in, "rb");
     if (m->in == NULL) return cli_fail(serve_command, "cannot read %s", o->in);
@@ -44,10 +56,9 @@ static int run(map *m) {
     pthread_cond_init(&m->changed, NULL);
     pthread_cond_init(&m->room, NULL);
     if (!system_signals()) return cli_fail(serve_command, "signals cannot be handled");
-    started = platform_clock();
     if (!(o->embed ? map_vectors(m) : map_answer(m))) return CLI_FAILED;
     if (m->out != stdout && fclose(m->out) != 0) m->unwritten = 1;
-    status = report(m, platform_clock() - started);
+    status = report(m);
     map_ids_free(&m->ids);
     return status;
 }
@@ -62,6 +73,8 @@ int cmd_map(int argc, char **argv) {
         {"--out", OPT_STRING, &o.out, "FILE", "the replies, one JSON object per line (default: -, stdout)", 0, 0},
         {"--resume", OPT_FLAG, &o.resume, NULL, "go on where --out ends: lines whose ids it has are skipped, and a last line that is cut short is removed", 0, 0},
         {"--unordered", OPT_FLAG, &o.unordered, NULL, "write replies as they come, not in the order of the lines", 0, 0},
+        {"--part", OPT_STRING, &o.part, "K/N", "take only the N-th part of the lines that begins with line K + 1, K from 0: one of N processes", 0, 0},
+        {"--allow-failed", OPT_FLAG, &o.allow_failed, NULL, "exit status 0 also when lines failed: the errors are in the output", 0, 0},
         {"--embed", OPT_FLAG, &o.embed, NULL, "lines are {\"id\", \"text\"}: write a vector for each", 0, 0},
         {"-n|--predict,--n-predict", OPT_INT, &o.limit, "N", "maximum number of tokens for lines without max_tokens (default: 128 for a prompt, no limit for messages); -1 = no limit", -1, INT32_MAX / 2},
         {"--max-line", OPT_INT, &o.max_line, "SIZE", "longest line, and what all lines between reading and writing may take (default: 16M)", 1, 1 << 30},
@@ -105,6 +118,7 @@ int cmd_map(int argc, char **argv) {
     m.common = m.serve.common = &common;
     m.serve.model = args[0];
     m.serve.max_body = o.max_line;
+    if (!read_part(&m, o.part)) return cli_usage_error("map", "--part: expected K/N, such as 0/4 to 3/4, got '%s'", o.part);
     if (o.resume && strcmp(o.out, "-") == 0) return cli_usage_error("map", "--resume needs --out FILE");
     if (!cli_check_output("map", o.out, (const char *const[]){args[0], o.in}, 2)) return CLI_USAGE;
     if (m.serve.media_path && platform_path_kind(m.serve.media_path) != PLATFORM_FOLDER)

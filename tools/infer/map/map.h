@@ -52,7 +52,8 @@ int map_ids_written(map_ids *ids, const char *path, uint64_t *failed);
 enum { MAP_LIMIT_USUAL = -2 };
 typedef struct map_options {
     const char *in, *out, *template_path;
-    int resume, unordered, embed;
+    int resume, unordered, embed, allow_failed;
+    const char *part; /* "K/N" */
     int64_t limit; /* tokens of a line that does not say it; -1 = no limit, or: */
     int64_t max_line;
 } map_options;
@@ -83,12 +84,14 @@ typedef struct map {
     pthread_mutex_t lock;
     pthread_cond_t changed, room; /* for the main thread; for the one that reads */
     map_splitter splitter;        /* of the one that reads */
+    uint64_t part, parts;         /* which takes the lines part + 1, part + 1 + parts, ... */
     /* lock */
     map_item *first, *last;       /* that nobody has looked at */
     size_t n_lines, n_bytes;      /* of these */
     int ended, broken, stop;      /* the input has ended; it could not be read; no more of it is wanted */
     map_item *done;               /* whose replies have ended */
     /* the main thread's */
+    double started;
     int signals;
     double deadline;              /* of running replies, once a signal has come */
     map_ids ids;
