@@ -15,5 +15,5 @@ infer = os.environ.get('INFER', 'infer')
 command = [infer, 'map', model, '--allow-failed', '--unordered'] + sys.argv[5:]
 context = SparkContext.getOrCreate()
 lines = context.textFile(source, int(parts)).repartition(int(parts))
-lines.pipe(shlex.join(command), checkCode=True).saveAsTextFile(target)
+lines.pipe(shlex.join(command), env=dict(os.environ), checkCode=True).saveAsTextFile(target)
 context.stop()

@@ -284,17 +284,20 @@ job *job_create(call *c, const writer *w, const parameter *table, size_t n) {
 }
 
 static int prepare_stops(job *j) {
+    static const char WHAT[] = "'stop' must be a text, or a list of texts, none of them empty";
     const infer_json *stop = j->asked.stop;
-    const size_t n = infer_json_kind(stop) == INFER_JSON_STRING ? 1 : infer_json_count(stop);
+    const int one = infer_json_kind(stop) == INFER_JSON_STRING;
+    const size_t n = one ? 1 : infer_json_count(stop);
     size_t i, length;
-    if (stop == NULL || n == 0) return 1;
+    if (stop && !one && infer_json_kind(stop) != INFER_JSON_ARRAY) return fail(&j->call->failure, 400, "invalid_type", "stop", "%s", WHAT);
+    if (n == 0) return 1;
     if (n > 64) return fail(&j->call->failure, 400, NULL, "stop", "'stop' has more than 64 texts");
     j->stops = cli_alloc(serve_command, n, sizeof *j->stops);
     if (j->stops == NULL) return fail(&j->call->failure, 503, NULL, NULL, "out of memory");
     for (i = 0; i < n; i++) {
-        j->stops[i] = infer_json_string(infer_json_kind(stop) == INFER_JSON_STRING ? stop : infer_json_at(stop, i), &length);
+        j->stops[i] = infer_json_string(one ? stop : infer_json_at(stop, i), &length);
         if (j->stops[i] == NULL || length == 0 || strlen(j->stops[i]) != length)
-            return fail(&j->call->failure, 400, "invalid_type", "stop", "'stop' must be a text, or a list of texts, none of them empty");
+            return fail(&j->call->failure, 400, "invalid_type", "stop", "%s", WHAT);
     }
     j->params.generate.stop = j->stops;
     j->params.generate.n_stop = (int32_t)n;

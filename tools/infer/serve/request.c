@@ -134,6 +134,8 @@ const char *json_get_text(const infer_json *object, const char *name, const char
 int json_tokens(const infer_json *list, int32_t vocab, infer_token **ids, size_t *n, const char *param, const char *what, failure *f) {
     size_t i;
     *n = infer_json_count(list);
+    *ids = NULL;
+    if (infer_json_kind(list) != INFER_JSON_ARRAY) return fail(f, 400, "invalid_type", param, "'%s' must be %s", param, what);
     *ids = cli_alloc(serve_command, *n + 1, sizeof **ids);
     if (*ids == NULL) return fail(f, 503, NULL, NULL, "out of memory");
     for (i = 0; i < *n; i++) {
