@@ -119,7 +119,7 @@ def test_map_defaults():
     check('cannot read' in infer('map', stories(), '--in', temp('none'), status=1).err, 'no input')
     for part in ('2/2', '1', 'a/2', '1/0', '-1/2', '0/2x'):
         check('--part' in infer('map', stories(), '--part', part, status=2).err, part)
-    check('cannot be opened' in infer('map', temp('none.gguf'), status=1).err or True, 'no model')
+    check('none.gguf' in infer('map', temp('none.gguf'), '--out', write('kept', 'x'), status=1).err and cli.read(temp('kept')) == b'x', 'no model: the output is as it was')
 
 
 def test_map_order():
@@ -168,8 +168,7 @@ def test_map_bad_lines():
         check(why in g['error'] and set(g) == {'id', 'line', 'error'}, '%.60r: %r, not %r' % (bad, g, why))
         known = isinstance(bad, dict) and len(str(bad)) < 60000 and "'id'" not in why
         check(g['id'] == (2 * i + 1 if known else None), '%.60r: the id %r' % (bad, g['id']))
-    check(infer('map', stories(), '--allow-failed', '--max-line', '64k', stdin=lines_of(records)).out == lines_of(got) or
-          mapped(records, '--allow-failed', '--max-line', '64k')[0] == got, 'exit status 0 on demand')
+    check(mapped(records, '--allow-failed', '--max-line', '64k')[0] == got, 'exit status 0 on demand')
     got, count = mapped([dict(good, id=1), dict(good, id='1'), dict(good, id=1), dict(good), dict(good, id=4), dict(good, id='a'), dict(good, id='\u0061')], status=1)
     check([g['id'] for g in got] == [1, '1', None, 4, None, 'a', None] and count == (7, 4, 3, 0), 'ids that come twice: %r' % got)
     check(got[2]['line'] == 3 and 'the id 1' in got[2]['error'] and 'the id "a"' in got[6]['error'], 'and what is said: %r' % got)
@@ -366,7 +365,7 @@ def test_map_memory():
             sent, last = sent + k, time.time() if k else last
         except BlockingIOError:
             time.sleep(0.01)
-        check(sent < 300 * 3600 + (16 << 20), 'it reads on without a reader: %d' % sent)
+        check(sent < 16 << 20, 'it reads on without a reader: %d' % sent)
     check(sent > 1 << 20 and peak(p) < 250 << 20, 'bytes taken: %d' % sent)
     p.kill()
     p.communicate()
