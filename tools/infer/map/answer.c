@@ -163,11 +163,6 @@ int map_answer(map *m) {
     if (ok && m->server.models->queue == NULL) ok = cli_fail(serve_command, "%s does not generate: %s", m->serve.model, m->server.models->why_no_queue) == CLI_DONE;
     ok = ok && cli_grammar(serve_command, m->server.models->model, &m->common->sampling) && map_open_output(m);
     if (ok) answer_all(m);
-    while (m->head) {
-        map_item *it = m->head;
-        m->head = it->next;
-        map_item_free(it);
-    }
     infer_grammar_destroy(m->common->sampling.grammar);
     models_close(&m->server);
     return ok;

@@ -58,7 +58,14 @@ static int run(map *m) {
     if (!system_signals()) return cli_fail(serve_command, "signals cannot be handled");
     if (!(o->embed ? map_vectors(m) : map_answer(m))) return CLI_FAILED;
     if (m->out != stdout && fclose(m->out) != 0) m->unwritten = 1;
+    pthread_mutex_lock(&m->lock); /* the thread that reads may still be there */
     status = report(m);
+    pthread_mutex_unlock(&m->lock);
+    while (m->head) {
+        map_item *it = m->head;
+        m->head = it->next;
+        map_item_free(it);
+    }
     map_ids_free(&m->ids);
     return status;
 }
@@ -80,7 +87,6 @@ int cmd_map(int argc, char **argv) {
         {"--max-line", OPT_INT, &o.max_line, "SIZE", "longest line, and what all lines between reading and writing may take (default: 16M)", 1, 1 << 30},
         {"-np,--parallel", OPT_INT, &m.serve.slots, "N", "replies to generate at a time (default: 16)", 1, 4096},
         {"--cache", OPT_INT, &m.serve.cells, "N", "positions of all requests together (default: 4 times --ctx)", 1, 1 << 24},
-        {"--seconds", OPT_INT, &m.serve.seconds, "S", "maximum time of a reply (default: no limit)", 0, 86400},
         {"--grace", OPT_INT, &m.serve.grace, "S", "seconds for running replies to end after Ctrl-C or SIGTERM (default: 10)", 0, 86400},
         {"--media-path", OPT_STRING, &m.serve.media_path, "DIR", "messages may name files below DIR: file://NAME (default: they name no files)", 0, 0},
         CLI_TEMPLATE_OPTIONS(m.serve),

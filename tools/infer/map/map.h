@@ -51,7 +51,7 @@ int map_ids_written(map_ids *ids, const char *path, uint64_t *failed);
 
 enum { MAP_LIMIT_USUAL = -2 };
 typedef struct map_options {
-    const char *in, *out, *template_path;
+    const char *in, *out;
     int resume, unordered, embed, allow_failed;
     const char *part; /* "K/N" */
     int64_t limit; /* tokens of a line that does not say it; -1 = no limit, or: */
