@@ -22,6 +22,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import gguf_file
+import serve_process
 import test_cli as cli
 from test_cli import check, infer, temp, write
 
@@ -103,6 +104,20 @@ def test_map_same():
     got, _ = mapped([{'messages': [{'role': 'user', 'content': 'x'}], 'temperature': 0.9, 'seed': s, 'response_format': {'type': 'json_schema',
                       'json_schema': {'name': 'n', 'schema': NUMBERS}}} for s in range(6)], model=chatting())
     check(all(set(json.loads(g['text'])) == {'n'} for g in got), 'a given form: %r' % got)
+
+
+def test_map_calls():
+    """Tool calls and reasoning are apart from the text, as in the server."""
+    model = serve_process.model(cli.TEMP, 'calling.gguf')
+    talk = {'messages': [{'role': 'user', 'content': 'Once upon a time'}], 'temperature': 0.9, 'tools': [{'type': 'function', 'function': {'name': 'count', 'parameters': NUMBERS}}]}
+    got, _ = mapped([dict(talk, seed=s, tool_choice='required', parallel_tool_calls=False, reasoning_effort='none') for s in range(4)], model=model)
+    for g in got:
+        call = g['tool_calls'][0]
+        check(len(g['tool_calls']) == 1 and call['function']['name'] == 'count' and call['id'] and set(json.loads(call['function']['arguments'])) == {'n'}, 'a call: %r' % g)
+        check(g['finish_reason'] == 'tool_calls' and g['text'].strip() == '' and g['tokens'], 'and nothing else: %r' % g)
+    del talk['tools']
+    got, _ = mapped([dict(talk, max_tokens=20, temperature=0, chat_template_kwargs={'enable_thinking': True}), dict(talk, max_tokens=20, temperature=0)], model=model)
+    check(got[0]['reasoning'] and got[0]['text'] == '' and 'reasoning' not in got[1] and got[1]['text'], 'reasoning: %r' % got)
 
 
 def test_map_defaults():
