@@ -80,7 +80,7 @@ int cmd_map(int argc, char **argv) {
         {"--out", OPT_STRING, &o.out, "FILE", "the replies, one JSON object per line (default: -, stdout)", 0, 0},
         {"--resume", OPT_FLAG, &o.resume, NULL, "go on where --out ends: lines whose ids it has are skipped, and a last line that is cut short is removed", 0, 0},
         {"--unordered", OPT_FLAG, &o.unordered, NULL, "write replies as they come, not in the order of the lines", 0, 0},
-        {"--part", OPT_STRING, &o.part, "K/N", "take only the N-th part of the lines that begins with line K + 1, K from 0: one of N processes", 0, 0},
+        {"--part", OPT_STRING, &o.part, "K/N", "take every N-th line, from line K + 1 on: one of N processes, K from 0", 0, 0},
         {"--allow-failed", OPT_FLAG, &o.allow_failed, NULL, "exit status 0 also when lines failed: the errors are in the output", 0, 0},
         {"--embed", OPT_FLAG, &o.embed, NULL, "lines are {\"id\", \"text\"}: write a vector for each", 0, 0},
         {"-n|--predict,--n-predict", OPT_INT, &o.limit, "N", "maximum number of tokens for lines without max_tokens (default: 128 for a prompt, no limit for messages); -1 = no limit", -1, INT32_MAX / 2},
