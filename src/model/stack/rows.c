@@ -462,6 +462,10 @@ static const infer__stack_row INFER__STACKS[] = {
 #undef INFER__HEARS
 #undef INFER__STACKS_BY
 #undef INFER__SOUND_STACKS
+#undef INFER__OF_LAYER
+#undef INFER__RMS_OF
+#undef INFER__ADDED
+#undef INFER__HALF_FFN
 
 /* ---- a file's row ------------------------------------------------------------------------------------------------ */
 
