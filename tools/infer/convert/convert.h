@@ -142,6 +142,7 @@ made *make_whole(checkpoint *c, const char *name, st_tensor *from, int squeezed)
 made *make_values(checkpoint *c, const char *name, uint64_t n, float **values);
 /* Everything is there: sizes and types agree. */
 int make_done(checkpoint *c);
+void made_drop(checkpoint *c, size_t i, size_t after); /* `after`: tensors that follow */
 int made_read(checkpoint *c, const file_tensor *t, uint64_t offset, void *to, size_t n);
 
 /* ---- names.c -------------------------------------------------------------------------------- */
