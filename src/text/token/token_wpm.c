@@ -59,7 +59,8 @@ static int infer__wpm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
         int alone, dropped, more = v->strip_accents ? infer__uc_rest(cp, rest + 1) : 0, i;
         rest[0] = v->strip_accents ? infer__uc_base(cp) : cp;
         c = infer__uc_class(rest[0]);
-        dropped = infer__uc_control(rest[0]) && !(cp == '\t' || cp == '\n' || cp == '\r'); /* some are white space, too */
+        dropped =
+            infer__uc_control(rest[0]) && !(cp == '\t' || cp == '\n' || cp == '\r'); /* some are white space, too */
         alone = (c & INFER__UC_PUNCT) || (rest[0] < 0x7f && (c & INFER__UC_SYMBOL)) || infer__wpm_is_cjk(rest[0]);
         if (alone || ((c & INFER__UC_SPACE) && !dropped)) {
             if (end > head) infer__wpm_word(v, x, w, end, sink);
