@@ -698,7 +698,7 @@ INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out);
  * one build.
  * INFER_ERR_ARGUMENT: n is no multiple of a block, or an importance is negative. INFER_ERR_UNSUPPORTED: the type is not
  *                     known, or cannot be written: integers, F64.
- * May be called by several threads at once. */
+ * May be called by several threads at once. Encoding allocates nothing: IQ1, IQ2 and IQ3 take 48 KiB of stack. */
 INFER_API infer_result infer_type_decode(int32_t type, const void *data, uint64_t n, float *values, infer_error *err);
 INFER_API infer_result infer_type_encode(int32_t type, const float *values, const float *importance, uint64_t n,
                                          void *data, infer_error *err);

@@ -2,6 +2,8 @@
  * may also stay. */
 #include "quantize.h"
 
+#include "../convert/convert.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -300,8 +302,9 @@ static int check_adapter(const job *j, const char *path) {
 
 static int write_tensor(void *user, gguf_out *out, size_t i, out_progress *p) {
     job *j = user;
-    /* Of the latter values that are no numbers are found on the way. */
-    if (!changes(j, i) && !(j->checked && !has_blocks(j->tensors[i].type))) return out_copy(out, &j->in, &j->in.tensors[i], p);
+    const uint32_t type = j->tensors[i].type;
+    /* Numbers that stay what they are go the same way: values that are none are found there. */
+    if (!changes(j, i) && type != TYPE_F32 && type != TYPE_F16 && type != TYPE_BF16) return out_copy(out, &j->in, &j->in.tensors[i], p);
     j->converting.out = out;
     j->converting.progress = p;
     return convert_one(j, &j->converting, i);
