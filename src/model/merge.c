@@ -155,8 +155,8 @@ static int infer__include_in(const infer__bufs *bufs, const infer__buf *b) {
 static infer__device *infer__include_device(infer_model *m, const infer__weight *w) {
     int32_t i;
     if (!INFER__HAS_GPU || !w->buf || !m->device_layers) return NULL;
-    for (i = 0; i < m->device_layers && !infer__include_in(&m->layers[i].weights, w->buf); i++) {}
-    if (i == m->device_layers) i = infer__include_in(&m->device_front, w->buf) ? 0 : m->device_layers - 1;
+    for (i = 0; i < infer__placed(m) && !infer__include_in(&m->layers[i].weights, w->buf); i++) {}
+    if (i == infer__placed(m)) i = infer__include_in(&m->device_front, w->buf) ? 0 : m->device_layers - 1;
     return infer__place_of(m, i);
 }
 
@@ -235,7 +235,7 @@ static infer__weight *infer__include_slot(infer_model *m, int32_t i, int32_t *em
 /* 1 for a tensor that was cut into Q, K and V, which are on a device without it. */
 static int infer__include_unused(const infer_model *m, const infer__weight *w) {
     int32_t i;
-    for (i = 0; i < m->device_layers; i++)
+    for (i = 0; i < infer__placed(m); i++)
         if (w == &m->layers[i].w[INFER__W_ATTN_QKV]) return m->layers[i].w[INFER__W_ATTN_Q].type != NULL;
     return 0;
 }
