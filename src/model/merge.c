@@ -151,13 +151,14 @@ static int infer__include_in(const infer__bufs *bufs, const infer__buf *b) {
     return bufs->n > 0 && b >= bufs->b && b < bufs->b + bufs->n;
 }
 
-/* The device that a weight is on, NULL = it is not on one. */
+/* The device that a slot is on, NULL = it is not on one. A layer that has left a device may still have its buffer. */
 static infer__device *infer__include_device(infer_model *m, const infer__weight *w) {
     int32_t i;
     if (!INFER__HAS_GPU || !w->buf || !m->device_layers) return NULL;
-    for (i = 0; i < infer__placed(m) && !infer__include_in(&m->layers[i].weights, w->buf); i++) {}
-    if (i == infer__placed(m)) i = infer__include_in(&m->device_front, w->buf) ? 0 : m->device_layers - 1;
-    return infer__place_of(m, i);
+    for (i = 0; i < infer__placed(m); i++)
+        if (w >= m->layers[i].w && w < m->layers[i].w + INFER__LAYER_SLOT_COUNT) return infer__place_of(m, i);
+    if (infer__include_in(&m->device_front, w->buf)) return infer__place_of(m, 0);
+    return infer__include_in(&m->device_head, w->buf) ? infer__place_of(m, m->device_layers - 1) : NULL;
 }
 
 /* To its device; of layers it leaves the host. */
@@ -168,7 +169,7 @@ static infer_result infer__include_upload(infer_model *m, infer__merged *s, infe
     infer_result r = INFER_OK, last;
     item.w = &s->now;
     item.vector = bad.found = 0;
-    if ((s->device = infer__include_device(m, &s->other)) == NULL) return r;
+    if (!s->device) return r;
     gpu = s->device->gpu;
     infer__place_types(&item, 1, &bad);
     if (bad.found) return infer__error(err, INFER_ERR_UNSUPPORTED, "%s", bad.text);
@@ -243,7 +244,7 @@ static int infer__include_unused(const infer_model *m, const infer__weight *w) {
 /* A merged matrix of another slot with the same tensor: layers may share tensors. */
 static const infer__merged *infer__include_shared(const infer_model *m, const infer__weight *w, int32_t embeds) {
     int32_t i;
-    for (i = 0; i < m->n_merged && !w->buf; i++)
+    for (i = 0; i < m->n_merged; i++)
         if (m->merged[i].other.data == w->data && !m->merged[i].device && m->merged[i].other.rows == w->rows &&
             m->merged[i].embeds == embeds)
             return &m->merged[i];
@@ -264,7 +265,8 @@ static infer_result infer__include_slots(infer_model *m, const infer_adapter_use
         infer__merged *to = &m->merged[m->n_merged];
         infer__include_pairs(&job, w, embeds, uses, n);
         if (!job.n || infer__include_unused(m, w)) continue;
-        same = infer__include_shared(m, w, embeds);
+        to->device = infer__include_device(m, w);
+        same = to->device ? NULL : infer__include_shared(m, w, embeds);
         job.type = type;
         to->slot = w;
         to->embeds = embeds;

@@ -75,8 +75,8 @@ INFER__INLINE int32_t infer__head_place(const infer_model *m) { return m->layers
 static int infer__place_used(const infer_model *m, int32_t place);
 /* Layers on devices, and the blocks that predict if they are there: with all layers, on one device. */
 INFER__INLINE int32_t infer__placed(const infer_model *m) {
-    const int32_t n = m->device_layers;
-    return n > 0 && n == m->hp.n_layer && infer__n_all(&m->hp) > n && m->layers[n].place ? infer__n_all(&m->hp) : n;
+    const int32_t n = m->device_layers, all = infer__n_all(&m->hp);
+    return n > 0 && n == m->hp.n_layer && all > n && m->layers[n].place != INFER__ON_CPU ? all : n;
 }
 
 #endif

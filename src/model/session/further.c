@@ -234,6 +234,7 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
     const size_t width = (size_t)m->hp.n_embd;
     int32_t at, n = 1;
     infer__tensor x, xn, logits;
+    const float *row;
     infer_token best;
     for (at = from; at <= to; at += n) {
         n = INFER__MIN(to + 1 - at, c->plan.batch);
@@ -254,8 +255,9 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
     logits = infer__view(&c->at->work, 0, 1, m->hp.n_vocab);
     infer__product(c, &xn, head ? head : &m->w[INFER__W_OUTPUT], NULL, &logits);
     infer__ops_of(&c->ctx)->sync(&c->ctx);
+    row = infer__further_down(c, &logits);
     if (!infer__ok(&c->ctx)) return -1;
-    return infer__sample_greedy(infer__further_down(c, &logits), m->hp.n_vocab, &best, NULL) ? -1 : best;
+    return infer__sample_greedy(row, m->hp.n_vocab, &best, NULL) ? -1 : best;
 }
 
 /* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it after it. *made
