@@ -92,8 +92,8 @@ static int infer__model_map(const infer_model *m) {
 static void infer__model_free(infer_model *m) {
     infer__mem mem;
     infer__senses_close(m);
+    infer__include_free(m); /* while its devices are open */
     infer__place_free(m);
-    infer__include_free(m);
     infer__tokenizer_close(m->tokenizer);
     infer__arena_free(&m->arena);
     infer__gguf_close(&m->gguf);
