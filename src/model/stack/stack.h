@@ -37,6 +37,8 @@ enum {
     INFER__STEP_CONV,    /* t = a convolution of three rows, of every of-th; it is between rows of zeros, too */
     INFER__STEP_CHUNKS,  /* t = three convolutions of chunks of a spectrogram, of is the activation of each: sound.c */
     INFER__STEP_GLU,     /* t = its first half * act(the second half) */
+    INFER__STEP_STEM,    /* mobile.c: the first convolution of a picture, with a norm and a bias; t = zeros */
+    INFER__STEP_FUSE,    /* t = embeddings of what layers of two stages gave: names of the matrices */
     INFER__STEPS
 };
 enum { /* infer__step.flags */
@@ -78,6 +80,7 @@ enum {
     INFER__TURN_BLOCKS = 8,  /* each half of a head has pairs of its own */
     INFER__TURN_THIRDS = 16  /* of a head's thirds the last two, of even width, are rotated */
 };
+enum { INFER__BLOCK_STAGES = 4 }; /* of blocks of convolutions */
 enum { INFER__CLASS_NONE, INFER__CLASS_FIRST, INFER__CLASS_LAST }; /* where positions have the class token */
 enum { /* infer__stack_row.biases */
     INFER__BIAS_NORMS = 1, INFER__BIAS_ATTENTION = 2, INFER__BIAS_FFN = 4, INFER__BIAS_KEYS = 8, INFER__BIASES = 15,
@@ -94,7 +97,8 @@ enum {
     INFER__STACK_ACT = 32,     /* the activation of FFNs is the row's, whatever keys say */
     INFER__STACK_RANGES = 64,  /* linear layers may have ranges: infer__weight.range */
     INFER__STACK_RESAMPLES = 128,
-    INFER__STACK_AFTER = 256   /* norms of layers come after attention and FFN */
+    INFER__STACK_AFTER = 256,  /* norms of layers come after attention and FFN */
+    INFER__STACK_MOBILE = 512  /* layers are blocks of convolutions: mobile.c */
 };
 
 /* A row: what a type of projector does that its file does not say. */
@@ -123,6 +127,7 @@ typedef struct infer__stack {
     int32_t n_beside;                  /* parts beside the layers */
     int32_t ranged;                    /* values of rows that are clamped before products; 0 = none are */
     int32_t queries;                   /* learned ones of a resampler; 0 = there is none */
+    int32_t ends[INFER__BLOCK_STAGES];       /* layers up to the end of each stage of blocks */
     const float *table, *vectors[3]; /* embeddings of positions; of the class token; vectors of the head's last steps */
     int32_t wide, high;              /* of the table: that of a grid, or how many rows; 0 = there is none */
     const float *query;              /* of a resampler: queries x n_out */
@@ -130,7 +135,8 @@ typedef struct infer__stack {
 } infer__stack;
 
 /* The picture or sound of a running pass. Arrays on the host: patches of frames, rows of PLACES; out: the result.
- * Of sounds nx are frames, ny bins, pixels[0] what the first convolution reads, pixels[1] zeros. */
+ * Of sounds nx are frames, ny bins, pixels[0] what the first convolution reads, pixels[1] zeros; of blocks of
+ * convolutions pixels[0] is the picture, grid their planes. */
 typedef struct infer__picture {
     int32_t nx, ny, patches, rows, tokens; /* patches; rows of the pass, with class tokens */
     infer__buf pixels[2], places, lists, grid; /* grid: places of rows for a resampler; scratch of chunks */
@@ -186,6 +192,13 @@ static int infer__chunks_slots(infer_model *m, const infer__step *s, int matrix,
 static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int32_t bins, infer__picture *p,
                                        infer_error *err);
 static infer_result infer__sound_fill(infer_model *m, infer__picture *p, const float *values, infer_error *err);
+/* mobile.c: keys; the part of a layer; sizes and scratch of a picture; shapes of its steps, and they */
+static void infer__mobile_keys(infer__keys *k, infer__hparams *hp);
+static void infer__mobile_parts(infer_model *m, infer__layer *l);
+static void infer__stack_part(const infer_model *m, infer__layer *l, const infer__sublayer_kind *kind); /* rows.c */
+static infer_result infer__mobile_sizes(const infer_model *m, int32_t width, int32_t height, infer__picture *p,
+                                        infer_error *err);
+static infer_result infer__mobile_fill(infer_model *m, infer__picture *p, const float *values, infer_error *err);
 static int infer__picture_buf(infer_model *m, infer__buf *b, int64_t rows, int64_t cols); /* picture.c */
 static int infer__stack_name(infer_model *m, int slot, const char *name, const char *end, int rows, int cols, int need);
 /* ---- steps.c, and sound.c, which has some of them --------------------------------------------------------------- */
@@ -219,6 +232,10 @@ static void infer__step_frames(infer__walk *w);
 static void infer__step_conv(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b);
 static void infer__step_chunks(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b);
 static void infer__step_glu(infer__walk *w, const infer__step *s);
+static infer_result infer__mobile_flow(const infer_model *m, const infer__step *s, const infer__weight *w,
+                                       const infer__weight *v, infer__flow *f, infer_error *err);
+static void infer__step_stem(infer__walk *w, const infer__weight *m, const infer__weight *v);
+static void infer__step_fuse(infer__walk *w, const infer__weight *m, const infer__weight *v);
 static void infer__step_fill(infer__walk *w, int32_t rows);
 
 /* rows.c: the ranges of a layer's matrices: infer__weight.range */

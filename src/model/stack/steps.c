@@ -29,7 +29,8 @@ static void infer__steps_next(infer__steps *s) {
         { INFER__STEP_MATRIX, 1, 1 }, { INFER__STEP_FRAME, 1, 0 }, { INFER__STEP_PLACES, 1, 1 },
         { INFER__STEP_NORM, 0, 2 },   { INFER__STEP_GATED, 2, 2 }, { INFER__STEP_STD, 0, 2 },
         { INFER__STEP_BREAKS, 0, 1 }, { INFER__STEP_WRAP, 0, 2 },  { INFER__STEP_RESAMPLE, 5, 6 },
-        { INFER__STEP_CONV, 1, 1 },   { INFER__STEP_CHUNKS, 3, 3 } };
+        { INFER__STEP_CONV, 1, 1 },   { INFER__STEP_CHUNKS, 3, 3 }, { INFER__STEP_STEM, 1, 2 },
+        { INFER__STEP_FUSE, 2, 2 } };
     size_t i;
     for (i = 0; i < INFER__COUNT(takes); i++)
         if (takes[i].kind == s->s->kind) {
@@ -139,6 +140,7 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
             f->times /= s.s->of;
             break;
         case INFER__STEP_CHUNKS: r = infer__chunks_flow(m, w, v, f, err); break;
+        case INFER__STEP_STEM: case INFER__STEP_FUSE: r = infer__mobile_flow(m, s.s, w, v, f, err); break;
         case INFER__STEP_GLU:
             f->cols /= 2;
             if (cols % 2) r = infer__error(err, INFER_ERR_FORMAT, "%d values are no two halves", (int)cols);
@@ -266,6 +268,7 @@ static infer_result infer__steps_split(infer_model *m, infer__layer *l, infer__s
             r = infer__weight_turn(m, w + 1, 0, 9, err);
             if (!r) r = infer__weight_turn(m, w + 2, 0, 9, err);
             break;
+        case INFER__STEP_STEM: r = infer__weight_turn(m, w, 0, 9, err); break;
         case INFER__STEP_RESAMPLE: r = infer__weight_keep(m, w, &m->stack.query, err); break;
         case INFER__STEP_PLACES:
             r = infer__steps_table(m, w, err);
@@ -589,6 +592,8 @@ static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__
     case INFER__STEP_CONV: infer__step_conv(w, s->s, m, v); break;
     case INFER__STEP_CHUNKS: infer__step_chunks(w, s->s, m, v); break;
     case INFER__STEP_GLU: infer__step_glu(w, s->s); break;
+    case INFER__STEP_STEM: infer__step_stem(w, m, v); break;
+    case INFER__STEP_FUSE: infer__step_fuse(w, m, v); break;
     default: break;
     }
 }
@@ -597,7 +602,7 @@ static const char *infer__step_text(const infer__step *s) {
     static const char *const names[INFER__STEPS] = {
         "",      "patches", "matrix", "frame", "positions", "norm",  "act", "gated",  "stream", "drop",
         "merge", "pool",    "keep",   "kept",  "join",      "scale", "std", "breaks", "wrap",   "resample",
-        "frames", "convolution", "chunks", "halves"};
+        "frames", "convolution", "chunks", "halves", "stem", "fusion"};
     return names[s->kind];
 }
 
