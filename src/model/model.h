@@ -487,7 +487,7 @@ typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed;
 struct infer__layer {
     int32_t index;
     int32_t block; /* of the file: several layers may run one */
-    int32_t sub;   /* where blocks are stages: the number in it */
+    int32_t sub, sub_cols; /* where blocks are stages: the number in it; values of a position that it gives */
     const char *stack; /* NULL, or "enc", "dec": the prefix of its tensors' names */
     int32_t place;       /* INFER__ON_CPU, or INFER__ON_DEVICE + the device's index */
     infer__bufs weights; /* on a device: all of its weights */

@@ -1,5 +1,5 @@
-/* cpu_plane.c: what convolutions of pictures need beside products, on the CPU: what a kernel reads, sums of each column,
- * and the softmax of rows.
+/* cpu_plane.c: what convolutions of pictures need beside products, on the CPU: what a kernel reads, sums of each
+ * column, and the softmax of rows.
  *
  * Rules: a row of a result depends on its own positions alone, summed in the order of taps (cpu_conv.c, whose loops
  *        these are), so that it is the same however rows are split.
@@ -14,34 +14,27 @@ typedef struct infer__plane_job {
     const infer__tensor *y;
     const float *w;
     infer__conv_fn fn;
-    int32_t side, step, first, top, left, wide;
+    int32_t side, step, first, before, wide; /* zeros before a line; positions of a result's line */
 } infer__plane_job;
 
 static void infer__plane_task(void *arg, int task, int worker) {
     const infer__plane_job *job = (const infer__plane_job *)arg;
-    const infer__plane *x = job->x;
-    const int32_t cols = x->t.cols, taps = job->side * job->side, end = INFER__MIN(job->y->rows, (task + 1) * INFER__PLANE_ROWS);
+    const infer__tensor *t = &job->x->t;
+    const int32_t wide = job->x->side, taps = job->side * job->side;
     float *zeros = infer__cpu_scratch(job->c, worker), *to;
     const float *u[INFER__CONV_TAPS];
-    int32_t row, i, j, k;
-    memset(zeros, 0, (size_t)x->t.stride * sizeof *zeros);
-    for (row = task * INFER__PLANE_ROWS; row < end; row++) {
-        const int32_t at = job->first + row, y = at / job->wide * job->step - job->top,
-                      left = at % job->wide * job->step - job->left;
+    int32_t row = task * INFER__PLANE_ROWS, i, j, k;
+    memset(zeros, 0, (size_t)t->stride * sizeof *zeros);
+    for (; row < INFER__MIN(job->y->rows, (task + 1) * INFER__PLANE_ROWS); row++) {
         to = infer__row(job->y, row);
         for (k = 0; k < taps; k++) {
-            j = y + k / job->side;
-            i = left + k % job->side;
-            u[k] = j < 0 || j >= x->high || i < 0 || i >= x->wide ? zeros : infer__row(&x->t, j * x->wide + i);
-            if (!job->w) memcpy(to + (int64_t)k * cols, u[k], (size_t)cols * sizeof *to);
+            j = (job->first + row) / job->wide * job->step - job->before + k / job->side;
+            i = (job->first + row) % job->wide * job->step - job->before + k % job->side;
+            u[k] = j < 0 || j >= wide || i < 0 || i >= wide ? zeros : infer__row(t, j * wide + i);
+            if (!job->w) memcpy(to + (int64_t)k * t->cols, u[k], (size_t)t->cols * sizeof *to);
         }
-        if (job->w) job->fn(to, job->w, u, taps, x->t.stride);
+        if (job->w) job->fn(to, job->w, u, taps, t->stride);
     }
-}
-
-/* Zeros around n positions, of which a kernel's first one is before the first, so that there are ceil(n / step). */
-static int32_t infer__plane_before(int32_t n, int32_t side, int32_t step) {
-    return INFER__MAX(((n + step - 1) / step - 1) * step + side - n, 0) / 2;
 }
 
 static void infer__cpu_plane(infer__ctx *c, const infer__plane *x, int32_t side, int32_t step, const float *w,
@@ -61,9 +54,8 @@ static void infer__cpu_plane(infer__ctx *c, const infer__plane *x, int32_t side,
     job.side = side;
     job.step = step;
     job.first = first;
-    job.top = infer__plane_before(x->high, side, step);
-    job.left = infer__plane_before(x->wide, side, step);
-    job.wide = (x->wide + step - 1) / step;
+    job.wide = (x->side + step - 1) / step;
+    job.before = INFER__MAX((job.wide - 1) * step + side - x->side, 0) / 2;
     infer__cpu_run(c, (y->rows + INFER__PLANE_ROWS - 1) / INFER__PLANE_ROWS,
                    (int64_t)y->rows * x->t.cols * side * side, infer__plane_task, &job);
     infer__op_end(c, "plane", 0, began);
@@ -72,10 +64,10 @@ static void infer__cpu_plane(infer__ctx *c, const infer__plane *x, int32_t side,
 static void infer__softmax_task(void *arg, int task, int worker) {
     const infer__plane_job *job = (const infer__plane_job *)arg;
     const infer__flash *f = infer__flash_find(job->c->kernels->need);
-    const int32_t n = job->y->cols, end = INFER__MIN(job->y->rows, (task + 1) * INFER__PLANE_ROWS);
-    int32_t row, at;
+    const int32_t n = job->y->cols;
+    int32_t row = task * INFER__PLANE_ROWS, at;
     (void)worker;
-    for (row = task * INFER__PLANE_ROWS; row < end; row++) {
+    for (; row < INFER__MIN(job->y->rows, (task + 1) * INFER__PLANE_ROWS); row++) {
         float *s = infer__row(job->y, row);
         infer__softmax x = {0, 0};
         infer__score_args a;

@@ -37,8 +37,8 @@ enum {
     INFER__STEP_CONV,    /* t = a convolution of three rows, of every of-th; it is between rows of zeros, too */
     INFER__STEP_CHUNKS,  /* t = three convolutions of chunks of a spectrogram, of is the activation of each: sound.c */
     INFER__STEP_GLU,     /* t = its first half * act(the second half) */
-    INFER__STEP_STEM,    /* mobile.c: the first convolution of a picture, with a norm and a bias; t = zeros */
-    INFER__STEP_FUSE,    /* t = embeddings of what layers of two stages gave: names of the matrices */
+    INFER__STEP_STEM,    /* mobile.c: the first convolution of a picture, with a norm, and maybe a bias; t = zeros */
+    INFER__STEP_FUSE,    /* t = what layers of two stages gave, by two matrices with norms */
     INFER__STEPS
 };
 enum { /* infer__step.flags */
@@ -80,7 +80,6 @@ enum {
     INFER__TURN_BLOCKS = 8,  /* each half of a head has pairs of its own */
     INFER__TURN_THIRDS = 16  /* of a head's thirds the last two, of even width, are rotated */
 };
-enum { INFER__BLOCK_STAGES = 4 }; /* of blocks of convolutions */
 enum { INFER__CLASS_NONE, INFER__CLASS_FIRST, INFER__CLASS_LAST }; /* where positions have the class token */
 enum { /* infer__stack_row.biases */
     INFER__BIAS_NORMS = 1, INFER__BIAS_ATTENTION = 2, INFER__BIAS_FFN = 4, INFER__BIAS_KEYS = 8, INFER__BIASES = 15,
@@ -98,8 +97,9 @@ enum {
     INFER__STACK_RANGES = 64,  /* linear layers may have ranges: infer__weight.range */
     INFER__STACK_RESAMPLES = 128,
     INFER__STACK_AFTER = 256,  /* norms of layers come after attention and FFN */
-    INFER__STACK_MOBILE = 512  /* layers are blocks of convolutions: mobile.c */
+    INFER__STACK_BLOCKS = 512  /* layers are blocks of convolutions, in so many stages: mobile.c */
 };
+enum { INFER__BLOCK_STAGES = 4 };
 
 /* A row: what a type of projector does that its file does not say. */
 typedef struct infer__stack_row {
@@ -141,6 +141,7 @@ typedef struct infer__picture {
     int32_t nx, ny, patches, rows, tokens; /* patches; rows of the pass, with class tokens */
     infer__buf pixels[2], places, lists, grid; /* grid: places of rows for a resampler; scratch of chunks */
     int32_t *axis[2]; /* rows: y and x of each */
+    uint64_t rooms[8]; /* of blocks: where scratch begins in grid, in floats */
     float *out;
     infer_progress_fn progress; /* after every layer; NULL = none */
     void *progress_user;
@@ -193,12 +194,12 @@ static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int
                                        infer_error *err);
 static infer_result infer__sound_fill(infer_model *m, infer__picture *p, const float *values, infer_error *err);
 /* mobile.c: keys; the part of a layer; sizes and scratch of a picture; shapes of its steps, and they */
-static void infer__mobile_keys(infer__keys *k, infer__hparams *hp);
-static void infer__mobile_parts(infer_model *m, infer__layer *l);
+static void infer__blocks_keys(infer__keys *k, infer__hparams *hp);
+static void infer__blocks_part(infer_model *m, infer__layer *l);
 static void infer__stack_part(const infer_model *m, infer__layer *l, const infer__sublayer_kind *kind); /* rows.c */
-static infer_result infer__mobile_sizes(const infer_model *m, int32_t width, int32_t height, infer__picture *p,
+static infer_result infer__blocks_sizes(const infer_model *m, int32_t width, int32_t height, infer__picture *p,
                                         infer_error *err);
-static infer_result infer__mobile_fill(infer_model *m, infer__picture *p, const float *values, infer_error *err);
+static infer_result infer__blocks_fill(infer_model *m, infer__picture *p, const float *values, infer_error *err);
 static int infer__picture_buf(infer_model *m, infer__buf *b, int64_t rows, int64_t cols); /* picture.c */
 static int infer__stack_name(infer_model *m, int slot, const char *name, const char *end, int rows, int cols, int need);
 /* ---- steps.c, and sound.c, which has some of them --------------------------------------------------------------- */
@@ -232,7 +233,7 @@ static void infer__step_frames(infer__walk *w);
 static void infer__step_conv(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b);
 static void infer__step_chunks(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b);
 static void infer__step_glu(infer__walk *w, const infer__step *s);
-static infer_result infer__mobile_flow(const infer_model *m, const infer__step *s, const infer__weight *w,
+static infer_result infer__blocks_flow(const infer_model *m, const infer__step *s, const infer__weight *w,
                                        const infer__weight *v, infer__flow *f, infer_error *err);
 static void infer__step_stem(infer__walk *w, const infer__weight *m, const infer__weight *v);
 static void infer__step_fuse(infer__walk *w, const infer__weight *m, const infer__weight *v);

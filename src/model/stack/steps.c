@@ -140,7 +140,7 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
             f->times /= s.s->of;
             break;
         case INFER__STEP_CHUNKS: r = infer__chunks_flow(m, w, v, f, err); break;
-        case INFER__STEP_STEM: case INFER__STEP_FUSE: r = infer__mobile_flow(m, s.s, w, v, f, err); break;
+        case INFER__STEP_STEM: case INFER__STEP_FUSE: r = infer__blocks_flow(m, s.s, w, v, f, err); break;
         case INFER__STEP_GLU:
             f->cols /= 2;
             if (cols % 2) r = infer__error(err, INFER_ERR_FORMAT, "%d values are no two halves", (int)cols);
