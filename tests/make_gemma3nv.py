@@ -2,9 +2,10 @@
 """Small projectors of Gemma 3n (gemma3nv, MobileNet V5) and their embeddings in float64: tests/data/media/gemma3nv*. Written from
 arXiv 2404.10518 (blocks, attention with one pair of keys and values) and timm's published code (padding, fusion). Needs numpy.
 
-    make_gemma3nv.py                 writes them
+    make_gemma3nv.py                 writes them: NAME.gguf, and NAME.N.exact of picture N
     make_gemma3nv.py --full FILE     a file of the real model's shape (768 x 768, 300 million values) with random weights
-    make_gemma3nv.py FILE PRE EMBD   compares a file with recorded embeddings, EMBD.1, .. being those of PRE.1, ..
+    make_gemma3nv.py --pre FOLDER    what a recorder reads: NAME.N.pre, rows of pixels
+    make_gemma3nv.py --recorded      how much what was recorded with llama.cpp, NAME.N.embd, differs
 """
 import os
 import struct
@@ -17,8 +18,7 @@ import make_indexer_models as base
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "media")
 # a block: e (expansion), or i(kernel before, expansion in quarters, kernel after), or a(heads, dim, downsampled)
 SMALL = {"image": 64, "patch": 4, "stem": 8, "width": 32, "out": 32, "stages": (
-    (16, ["e", "e"]), (24, ["i 3 24 5", "i 5 16 0"]), (32, ["i 5 24 5", "i 0 4 0", "a 4 16 1", "i 0 8 0"]),
-    (40, ["i 5 16 5", "a 3 32 0", "i 0 8 3", "a 2 16 1"]))}
+    (16, ["e", "e"]), (24, ["i 3 24 5", "i 5 16 0"]), (32, ["i 5 24 5", "a 4 16 1", "i 0 8 3"]), (40, ["i 0 16 5", "a 3 32 0"]))}
 POOLED = {"image": 512, "patch": 2, "stem": 8, "width": 40, "out": 40, "f16": True, "stages": (
     (8, ["e", "e", "e"]), (24, ["i 3 12 3"]), (40, ["i 5 8 5", "a 2 8 1", "i 0 8 0"]), (56, ["i 0 8 5", "a 3 16 0"]))}
 ODD = {"image": 75, "patch": 3, "stem": 9, "width": 20, "out": 12, "f16": True, "stages": (
@@ -69,6 +69,8 @@ def make(path, k, seed):
     for name, shape in shapes(k):
         if len(shape) > 1 and "bias" not in name and "gamma" not in name:
             a = r.standard_normal(shape, "f4") / np.sqrt(np.prod(shape[1:]))
+            if len(shape) > 2 and shape[1] == 1: # else sums of alike neighbours cancel, and what is left is noise of F16
+                a[:, 0, shape[2] // 2, shape[3] // 2] += 1
         else:
             a = r.standard_normal(shape, "f4") * 0.2 * (0.25 if "gamma" in name else 1) + (0 if "bias" in name else 0.2 if "gamma" in name else 1)
         tensors[name] = a.astype("f4")
@@ -180,7 +182,7 @@ def embeddings(w, x):
 def picture(side, n):
     """The n-th one: what a preprocessed picture has, values of 0 to 255 over 255."""
     y, x, c = np.meshgrid(np.arange(side), np.arange(side), np.arange(3), indexing="ij")
-    v = [(x * 5 + y * 3 + c * 40 + x * y // 7) % 256, (np.hypot(x - side / 3, y - side / 2) * (4 + c)).astype(int) % 256,
+    v = [(x * 5 + y * 3 + c * 40 + x * y // 7) % 256, ((x - side // 3) ** 2 + (y - side // 2) ** 2) // 8 * (4 + c) % 256,
          ((x // 8 + y // 8) % 2 * 200 + 20 * c), ((x * 7919 + y * 104729 + c * 31) * 2654435761 >> 7) % 256][n]
     return v.astype("u1").astype("f4") / np.float32(255)
 
@@ -193,21 +195,22 @@ def save_rows(path, a):
 
 def main(args):
     if args[:1] == ["--full"]:
-        make(args[1], REAL, 1)
-    elif args:
-        w = base.load(args[0])[2]
-        for i in ("", ".1", ".2", ".3"):
-            if os.path.exists(args[2] + i):
-                x, want = base.load_logits(args[1] + i)[1], base.load_logits(args[2] + i)[1]
-                got = embeddings(w, x.reshape(len(x), -1, 3))
-                print("%s nmse %.3g" % (args[2] + i, ((got - want) ** 2).sum() / (got ** 2).sum()))
-    else:
-        for n, (name, k) in enumerate((("gemma3nv", SMALL), ("gemma3nv-pooled", POOLED), ("gemma3nv-odd", ODD))):
-            path = os.path.join(HERE, name)
+        return make(args[1], REAL, 1)
+    for n, (name, k) in enumerate((("gemma3nv", SMALL), ("gemma3nv-pooled", POOLED), ("gemma3nv-odd", ODD))):
+        path = os.path.join(HERE, name)
+        if not args:
             make(path + ".gguf", k, 7 + n)
             w = base.load(path + ".gguf")[2]
-            for i in range(2 if k is POOLED else 4):
-                save_rows("%s.%d.embd" % (path, i), embeddings(w, picture(k["image"], i).astype("f8")))
+        for i in range(2 if k is POOLED else 4):
+            at = "%s.%d" % (path, i)
+            if not args:
+                save_rows(at + ".exact", embeddings(w, picture(k["image"], i).astype("f8")))
+            elif args[0] == "--pre":
+                save_rows(os.path.join(args[1], os.path.basename(at) + ".pre"), picture(k["image"], i))
+            elif os.path.exists(at + ".embd"):
+                got, want = base.load_logits(at + ".embd")[1], base.load_logits(at + ".exact")[1]
+                print("%s nmse %.3g" % (os.path.basename(at), ((got - want) ** 2).sum() / (want ** 2).sum()))
+    return None
 
 
 if __name__ == "__main__":

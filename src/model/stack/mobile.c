@@ -41,24 +41,32 @@ INFER__INLINE int32_t infer__block_pad(int32_t cols) {
     return (cols + INFER__LANES - 1) / INFER__LANES * INFER__LANES;
 }
 
-static int infer__block_has(const infer_model *m, int32_t stage, int32_t block, const char *part) {
+/* A block's kind, by the tensors that it has; NULL = there is no such block. */
+static const infer__sublayer_kind *infer__block_kind(const infer_model *m, int32_t stage, int32_t block) {
+    static const struct { const char *part; const infer__sublayer_kind *kind; } parts[] = {
+        { "conv_exp", &INFER__KIND_MOBILE_EDGE },
+        { "conv_pwl", &INFER__KIND_MOBILE_EDGE },
+        { "attn.query.proj", &INFER__KIND_MOBILE_QUERIES },
+        { "attn.output.proj", &INFER__KIND_MOBILE_QUERIES },
+        { "pw_exp.conv", &INFER__KIND_MOBILE_INVERTED },
+        { "pw_proj.conv", &INFER__KIND_MOBILE_INVERTED } };
     char name[64];
-    infer__format(name, sizeof name, "v.blk.%d.%d.%s.weight", (int)stage, (int)block, part);
-    return infer__gguf_tensor_find(&m->gguf, name) != NULL;
+    size_t i;
+    for (i = 0; i < INFER__COUNT(parts); i++) {
+        infer__format(name, sizeof name, "v.blk.%d.%d.%s.weight", (int)stage, (int)block, parts[i].part);
+        if (infer__gguf_tensor_find(&m->gguf, name)) return parts[i].kind;
+    }
+    return NULL;
 }
 
 /* Blocks are those that the file has tensors of: its block_count is of something else. */
 static void infer__blocks_keys(infer__keys *k, infer__hparams *hp) {
-    static const char *const parts[] = { "conv_exp", "attn.query.proj", "pw_exp.conv", "dw_start.conv" };
     infer__stack *s = &k->m->stack;
     const int32_t side = (s->image + 15) / 16;
-    int32_t stage, n, i;
+    int32_t stage, n;
     hp->n_layer = hp->n_block = 0;
     for (stage = 0; stage < INFER__BLOCK_STAGES && !k->failed; stage++) {
-        for (n = 0; hp->n_layer < INFER__MAX_LAYERS; n++, hp->n_layer++) {
-            for (i = 0; i < 4 && !infer__block_has(k->m, stage, n, parts[i]); i++) {}
-            if (i == 4) break;
-        }
+        for (n = 0; hp->n_layer < INFER__MAX_LAYERS && infer__block_kind(k->m, stage, n); n++) hp->n_layer++;
         s->ends[stage] = hp->n_layer;
         if (n > 0) continue;
         k->failed = 1;
@@ -74,9 +82,7 @@ static void infer__blocks_part(infer_model *m, infer__layer *l) {
     for (l->block = 0; l->index >= s->ends[l->block]; l->block++) {}
     l->sub = l->index - (l->block ? s->ends[l->block - 1] : 0);
     l->on_host = 1;
-    infer__stack_part(m, l, infer__block_has(m, l->block, l->sub, "conv_exp")          ? &INFER__KIND_MOBILE_EDGE
-                            : infer__block_has(m, l->block, l->sub, "attn.query.proj") ? &INFER__KIND_MOBILE_QUERIES
-                                                                                       : &INFER__KIND_MOBILE_INVERTED);
+    infer__stack_part(m, l, infer__block_kind(m, l->block, l->sub));
 }
 
 /* Sides of what a layer reads, and gives; columns of what n layers give. */
@@ -114,8 +120,8 @@ static infer_result infer__block_convs_check(const infer_model *m, infer__layer 
     size_t i;
     for (i = 0; i < INFER__COUNT(INFER__BLOCK_CONVS) && !r; i++) {
         const int slot = INFER__BLOCK_CONVS[i].slot, how = INFER__BLOCK_CONVS[i].how;
-        if (!l->w[slot].type) r = infer__only_with(m, l, slot + 1, slot, err);
-        else r = infer__block_fits(m, l, slot, how, &cols, err);
+        if (l->w[slot].type) r = infer__block_fits(m, l, slot, how, &cols, err);
+        else if (l->w[slot + 1].type) r = infer__need(l, slot, err);
         halved |= l->w[slot].type && how & INFER__BLOCK_HALVES;
     }
     if (!r && !halved) r = infer__need(l, INFER__W_DW_MID, err);
@@ -127,13 +133,13 @@ static infer_result infer__block_queries_check(const infer_model *m, infer__laye
     const infer__weight *w = l->w, *none = &w[INFER__W_STACK_END];
     int64_t cols = infer__block_cols(m, l->index), k = cols, v = cols, q = cols, out;
     infer_result r = infer__flow_fits(&w[INFER__W_QUERIES_NORM], cols, err);
-    int slot;
+    int slot, downs = 0;
     if (!r && l->sub == 0) r = infer__need(l, INFER__W_DW_MID, err); /* a stage begins with what halves it */
-    for (slot = INFER__W_KEYS_DOWN; slot <= INFER__W_VALUES_DOWN && !r; slot += 2)
-        if (w[INFER__W_KEYS_DOWN].type || w[INFER__W_VALUES_DOWN].type) {
-            r = infer__need(l, slot, err);
-            if (!r) r = infer__block_fits(m, l, slot, INFER__BLOCK_DEPTH | INFER__BLOCK_LARGE, &cols, err);
-        } else r = infer__only_with(m, l, slot + 1, slot, err);
+    for (slot = INFER__W_KEYS_DOWN; slot <= INFER__W_VALUES_DOWN_NORM; slot++) downs += w[slot].type != NULL;
+    for (slot = INFER__W_KEYS_DOWN; slot <= INFER__W_VALUES_DOWN && downs && !r; slot += 2) { /* all of them, or none */
+        r = infer__need(l, slot, err);
+        if (!r) r = infer__block_fits(m, l, slot, INFER__BLOCK_DEPTH | INFER__BLOCK_LARGE, &cols, err);
+    }
     if (!r) r = infer__flow_matrix(&w[INFER__W_QUERIES], none, 0, &q, err);
     if (!r) r = infer__flow_matrix(&w[INFER__W_QUERIES_KEYS], none, 0, &k, err);
     if (!r) r = infer__flow_matrix(&w[INFER__W_QUERIES_VALUES], none, 0, &v, err);
