@@ -2,7 +2,7 @@
 """Small projectors of Gemma 3n (gemma3nv, MobileNet V5) and their embeddings in float64: tests/data/media/gemma3nv*. Written from
 arXiv 2404.10518 (blocks, attention with one pair of keys and values) and timm's published code (padding, fusion). Needs numpy.
 
-    make_gemma3nv.py                 writes them: NAME.gguf, and NAME.N.exact of picture N
+    make_gemma3nv.py                 writes them: NAME.gguf, and NAME.N.exact of picture N; and a tiny one for tests/fuzz
     make_gemma3nv.py --full FILE     a file of the real model's shape (768 x 768, 300 million values) with random weights
     make_gemma3nv.py --pre FOLDER    what a recorder reads: NAME.N.pre, rows of pixels
     make_gemma3nv.py --recorded      how much what was recorded with llama.cpp, NAME.N.embd, differs
@@ -23,6 +23,8 @@ POOLED = {"image": 512, "patch": 2, "stem": 8, "width": 40, "out": 40, "f16": Tr
     (8, ["e", "e", "e"]), (24, ["i 3 12 3"]), (40, ["i 5 8 5", "a 2 8 1", "i 0 8 0"]), (56, ["i 0 8 5", "a 3 16 0"]))}
 ODD = {"image": 75, "patch": 3, "stem": 9, "width": 20, "out": 12, "f16": True, "stages": (
     (7, ["e", "e"]), (13, ["i 0 8 5", "i 7 4 0"]), (22, ["i 5 8 3", "a 2 6 1"]), (30, ["i 3 8 5", "a 3 10 0"]))}
+TINY = {"image": 16, "patch": 16, "stem": 3, "width": 5, "out": 4, "f16": True, "stages": (
+    (4, ["e"]), (3, ["i 3 4 3"]), (5, ["i 0 8 3", "a 2 3 1"]), (4, ["i 0 4 3", "a 1 4 0"]))}
 REAL = {"image": 768, "patch": 3, "stem": 64, "width": 2048, "out": 2048, "f16": True, "stages": (
     (128, ["e"] * 3), (256, ["i 3 24 5"] + ["i 5 16 0", "i 3 16 0"] * 2),
     (640, ["i 5 24 5"] + ["i 5 16 0"] * 7 + ["i 0 4 0"] + ["a 12 64 1", "i 0 8 0"] * 14),
@@ -196,6 +198,8 @@ def save_rows(path, a):
 def main(args):
     if args[:1] == ["--full"]:
         return make(args[1], REAL, 1)
+    if not args:
+        make(os.path.join(HERE, "..", "..", "fuzz", "corpus_model", "gemma3nv.gguf"), TINY, 6)
     for n, (name, k) in enumerate((("gemma3nv", SMALL), ("gemma3nv-pooled", POOLED), ("gemma3nv-odd", ODD))):
         path = os.path.join(HERE, name)
         if not args:

@@ -85,7 +85,8 @@ static void test_stack_blocks(void) {
         }
 }
 
-/* From a picture's bytes to the logits of a text model: those that llama.cpp has after its embeddings. */
+/* From a picture's bytes to the logits of a text model: those that llama.cpp has after the exact embeddings. (After its own
+ * they are 1.5e-5 away from these: gates that are cut at a mean multiply the noise of F16.) */
 static void test_stack_blocks_logits(void) {
     static const infer_token before[] = { 1, 5, 9 }, after[] = { 7, 3, 2, 30 };
     static uint8_t rgb[64 * 64 * 3];
@@ -107,6 +108,8 @@ static void test_stack_blocks_logits(void) {
     image.width = image.height = 64;
     image.rgb = rgb;
     if (infer_model_open(&m, check_reference("archs/gemma3n-dense.gguf"), &p, &e)) { check_note(__FILE__, __LINE__, e.message); return; }
+    for (i = 0; i < m->hp.n_layer; i++) /* llama.cpp's deviation of gates is over n - 1: docs/architectures.md */
+        m->layers[i].act_cut *= sqrtf((float)m->layers[i].n_ff / (float)(m->layers[i].n_ff - 1));
     if (infer_media_encode(&x.media[0], m, &image, 1, NULL, &e)) check_note(__FILE__, __LINE__, e.message);
     else {
         const infer__media_part *part = x.media[0]->parts;
@@ -120,7 +123,7 @@ static void test_stack_blocks_logits(void) {
         s = seen_session(m, 64, 1, &c);
         CHECK(seen_eval(s, &x, got) == 7);
         if (getenv("CHECK_VERBOSE")) printf("logits: nmse %.3g\n", check_nmse(got, x.logits.v, 7 * 32));
-        CHECK(check_nmse(got, x.logits.v, 7 * 32) < 4e-5); /* as of the text alone: test_arch.c */
+        CHECK(check_nmse(got, x.logits.v, 7 * 32) < STACK_LIMIT);
         CHECK(infer_session_destroy(s) == INFER_OK && infer_context_destroy(c) == INFER_OK);
         s = seen_session(m, 5, 3, &c); /* in other passes */
         CHECK(seen_eval(s, &x, same) == 7 && memcmp(got, same, sizeof got) == 0);
@@ -134,10 +137,11 @@ static void test_stack_blocks_missing(void) {
     size_t n;
     infer_model *m;
     char *data;
-    int32_t refused;
+    int32_t refused, tensors;
     data = stack_file(blocks_path("gemma3nv-odd", -1, "gguf"), INFER__STACK_VISION, &n, &m);
+    tensors = m ? m->gguf.n_tensors : 0;
     refused = stack_missing(data, n, m);
-    CHECK(refused > 80);
+    CHECK(refused == tensors - 3); /* but a bias, and what is of text alone */
     free(data);
 }
 
@@ -147,7 +151,7 @@ static void test_stack_blocks_refused(void) {
         { "v.blk.3.0.", "v.blk.4.0.", 0, 0, 0, "no tensors of block v.blk.3.0" },
         { "v.blk.1.1.", "v.blk.1.2.", 0, 0, 0, "has no use for it here" },
         { "v.conv_stem.conv.weight", NULL, 4, 3, 1, "tensor v.conv_stem.conv.weight has 9 rows of 9" }, /* 3 x 3 x 1 */
-        { "v.blk.0.0.conv_exp.weight", NULL, 4, 3, 9, "tensor v.blk.0.0.conv_exp.weight: 36 kernels of" },
+        { "v.blk.0.0.conv_exp.weight", NULL, 4, 3, 1, "tensor v.blk.0.0.conv_exp.weight: 36 kernels of 27 values" },
         { "v.blk.1.0.dw_mid.conv.weight", NULL, 12, 5, 1, "tensor v.blk.1.0.dw_mid.conv.weight: " },
         { "v.blk.1.0.pw_exp.conv.weight", NULL, 20, 7, 6, "tensor v.blk.1.0.pw_exp.conv.weight: " },
         { "v.blk.2.1.attn.key.proj.weight", NULL, 28, 6, 5, "heads of 5 and 6 values" },
