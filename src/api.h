@@ -351,10 +351,12 @@ scaling of its positions), logs a warning. infer_device_get(0) reports how much 
 With model_params.exact, weights of every storage type are decoded exactly and multiplied in float32: this defines the
 result. Without it, the CPU rounds the input of a matrix product where that pays off: to 8 bits with a scale per 32
 values for quantised weights (normalised squared error of a test model's logits: 1.6e-4), to BF16 for BF16 weights
-(1.3e-5); F32 and F16 weights keep float32, except in encoders on CPUs with AMX, where weights and input are split into
-sums of two BF16 values (1e-10). On the CPU, results do not depend on the number of threads, on the batch, or on what
-other sessions do: every sum has a fixed order. They may differ in the last bits between CPU levels (fused
-multiply-add); select a level with model_params.cpu_level or the environment variable INFER_CPU_LEVEL.
+(1.3e-5); F32 and F16 weights keep float32, except in encoders: on CPUs with AMX weights and input are split into sums
+of two BF16 values (1e-10), on those with AVX512-VNNI F16 and BF16 weights and their input are integers of 16 bits with
+a scale per 64 values (1e-8; rounding weights to F16 has 3e-8). On the CPU, results do not depend on the number of
+threads, on the batch, or on what other sessions do: every sum has a fixed order. They may differ in the last bits
+between CPU levels (fused multiply-add); select a level with model_params.cpu_level or the environment variable
+INFER_CPU_LEVEL.
 context_params.kv_type determines how the cache is rounded.
 
 On Linux and Windows a process needs permission to use AMX, Intel's tiles. The library requests it when a level with AMX

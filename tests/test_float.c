@@ -1,5 +1,6 @@
 /* test_float.c: products with F32, F16 and BF16 weights: every level that this CPU has against the definition, bit for
- * bit (F32, F16), or a plain version of the same sums and exact sums (BF16); a column alone against many. */
+ * bit (F32, F16), a plain version of the same sums (BF16), or exact sums (BF16, tiles, integers); a column alone against
+ * many. */
 
 enum { FLOAT_PAD = 3 };
 
@@ -36,10 +37,40 @@ static int float_there(const struct infer__floats *f) {
     return (f->need & ~(infer__cpu_found() | INFER__CPU_ENCODES)) == 0;
 }
 
+/* 1 on the level that multiplies F16 and BF16 as integers. */
+static int float_int16(const infer__ctx *c) {
+    return (c->floats->need & (INFER__CPU_ENCODES | INFER__CPU_AMXBF16)) == INFER__CPU_ENCODES;
+}
+
+/* Products as integers: rounding each block of 64 changes a sum by at most 8 / 32760 of the product of the norms, and on
+ * average by a square of 1 / 6 of a unit each. */
+static void float_int16_case(const float *decoded, const float *x, int32_t rows, int32_t cols, int32_t n_x, const float *y, int32_t sy) {
+    double squares = 0, expected = 0;
+    int32_t i, j, k, n = 0;
+    for (j = 0; j < n_x; j += 1 + j / 8)
+        for (i = 0; i < rows; i++, n++) {
+            double sum = 0, norms = 0, e, w = 0, v = 0;
+            for (k = 0; k < cols; k++) {
+                double p = decoded[i * cols + k], q = x[j * (cols + FLOAT_PAD) + k];
+                sum += p * q;
+                w += p * p;
+                v += q * q;
+                if (k % 64 != 63 && k + 1 < cols) continue;
+                norms += sqrt(w * v);
+                expected += w * v / (6.0 * 32760 * 32760);
+                w = v = 0;
+            }
+            e = y[j * sy + i] - sum;
+            squares += e * e;
+            CHECK(ops_near(y[j * sy + i], sum, norms, 8.1 / 32760));
+        }
+    CHECK(n < 64 || squares < 2 * expected);
+}
+
 /* Row by row against the definition's order, or as sums of two BF16: then as near to the exact sum as that allows. */
 static void float_decoded_case(const infer__ctx *c, const float *decoded, const float *x, int32_t rows, int32_t cols, int32_t n_x,
                                const float *y, float *z, int32_t sy) {
-    const int two = (c->floats->need & INFER__CPU_ENCODES) != 0;
+    const int two = c->floats->tiled && c->floats->tiled->multiply[INFER__FLOAT_F32];
     int32_t i, j, k;
     if (!two) {
         c->kernels->tile(decoded, cols, rows, x, cols + FLOAT_PAD, n_x, cols, z, sy);
@@ -62,6 +93,7 @@ static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32
     const infer__quant *q = infer__quant_find(id, NULL);
     uint8_t *data = ops_blocks(q, (int64_t)(first + rows) * cols, 1); /* at an odd address */
     infer__weight w = ops_weight(q, data, first + rows, cols);
+    const int int16 = float_int16(c) && id != 0;
     int32_t sy = rows + FLOAT_PAD, i, j;
     int prepared;
     size_t size = (size_t)n_x * (size_t)sy;
@@ -86,8 +118,9 @@ static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32
     for (j = 0; j < n_x; j++)
         for (i = 0; i < FLOAT_PAD; i++) CHECK(guard[j * sy + i] == 7.0f);
     q->decode(data + (uint64_t)first * w.row_bytes, decoded, (int64_t)rows * cols);
-    if (id != 30) float_decoded_case(c, decoded, x, rows, cols, n_x, y, z, sy);
-    for (j = 0; id == 30 && j < n_x; j += 1 + j / 8)
+    if (int16) float_int16_case(decoded, x, rows, cols, n_x, y, sy);
+    else if (id != 30) float_decoded_case(c, decoded, x, rows, cols, n_x, y, z, sy);
+    for (j = 0; id == 30 && !int16 && j < n_x; j += 1 + j / 8)
         for (i = 0; i < rows; i++) {
             const uint8_t *row = data + (uint64_t)(first + i) * w.row_bytes;
             const float *col = x + (size_t)j * (size_t)(cols + FLOAT_PAD);
@@ -161,6 +194,55 @@ static void test_float_panels(void) {
         for (t = 0; t < INFER__COUNT(ids); t++) float_case(&c, ids[t], 0, 6, 2100, c.floats->tiled ? 601 : 401);
         ops_close(&c);
     }
+}
+
+/* Products as integers of values that are not ordinary: `rare` in row 0 and, the other way round, in column 0. */
+static void test_float_int16_rare(void) {
+    static const float rare[] = {0, 65504, 6e-8f, 3e38f, 1e25f, 1e-14f, 1e-20f, 2e-39f, INFINITY, -INFINITY, NAN};
+    static const int ids[] = {1, 30};
+    enum { COLS = 100, N = 2 };
+    infer__ctx c;
+    size_t r, t;
+    int32_t i, j, k;
+    ops_open(&c, 1, infer__cpu_found() | INFER__CPU_ENCODES, COLS);
+    c.exact = 0;
+    for (t = 0; t < 2 && float_int16(&c); t++)
+        for (r = 0; r < INFER__COUNT(rare); r++) {
+            const infer__quant *q = infer__quant_find(ids[t], NULL);
+            float rows[2][COLS], x[N * COLS], y[N * 2], scale = rare[r] >= 1e20f && rare[r] < 1e38f ? 1e-20f : 1;
+            uint8_t data[2 * COLS * 2];
+            infer__weight w = ops_weight(q, data, 2, COLS);
+            infer__buf buf;
+            infer__tensor tx = ops_tensor(&buf, x, N, COLS, COLS);
+            for (k = 0; k < COLS; k++) {
+                rows[0][k] = k % 3 ? rare[r] * (float)(1 - k % 2 * 0.5) : 0;
+                rows[1][k] = ops_rand();
+                x[COLS + k] = ops_rand() * scale;
+                x[k] = rare[r] < 1e20f && k > 70 ? rare[r] : 1;
+            }
+            q->encode(rows[0], data, COLS);
+            q->encode(rows[1], data + w.row_bytes, COLS);
+            infer__float_prepare(&c, &tx);
+            infer__float_tile(&c, &w, 0, 2, c.cpu->float_x, infer__float_row_bytes(c.floats, COLS), N, N, NULL, y, 2, 0);
+            for (i = 0; i < 2; i++) {
+                q->decode(data + (uint64_t)i * w.row_bytes, rows[i], COLS);
+                for (j = 0; j < N; j++) {
+                    double sum = 0, all = 0, p = 0, v = 0;
+                    for (k = 0; k < COLS; k++) {
+                        const double a = rows[i][k], b = x[j * COLS + k];
+                        sum += a * b;
+                        p += a * a;
+                        v += b * b;
+                        if (k % 64 != 63 && k + 1 < COLS) continue;
+                        all += p < 1e-60 || v < 1e-60 ? 1e9 * sqrt(p * v) : sqrt(p * v);
+                        p = v = 0;
+                    }
+                    if (all <= 3e38) CHECK(ops_near(y[j * 2 + i], sum, all, 8.1 / 32760));
+                    else CHECK(!(fabs(y[j * 2 + i]) <= 3e38)); /* not a number, or too large for one */
+                }
+            }
+        }
+    ops_close(&c);
 }
 
 /* Rounding of activations: what is special stays so, in both layouts. */
@@ -253,6 +335,7 @@ static void test_float_matmul(void) {
 static void suite_float(void) {
     RUN(test_float_levels);
     RUN(test_float_panels);
+    RUN(test_float_int16_rare);
     RUN(test_float_prepare);
     RUN(test_float_matmul);
 }

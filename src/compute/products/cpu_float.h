@@ -1,8 +1,8 @@
 /* cpu_float.h: blocks of dot products with F32, F16 and BF16 weights: one body for every instruction set.
  *
  * Owns:  infer__floats (what a level provides), and the bodies that float_*.c wrap.
- * Sums:  of tiles: float_amx.c. F32 and F16: the definition's, bit for bit: lane = k % 16, float32 activations, lanes
- *        added in halves.
+ * Sums:  of tiles: float_amx.c; of integers: float_int16.c. F32 and F16: the definition's, bit for bit: lane = k % 16,
+ *        float32 activations, lanes added in halves.
  *        BF16 (when not exact): activations rounded to BF16, lane = (k / 2) % 16; a lane takes k = 1, 0, 33, 32, 65, ..
  *        that is, of every pair the odd value first, in float32 (the order in which vdpbf16ps works); lanes in halves.
  *        K not a multiple of 32 is filled up with zeros. Levels differ by fused multiply-add only, and AVX512BF16 by
