@@ -558,6 +558,8 @@ static infer_result infer__stack_find(infer_model *m, infer_error *err) {
     infer__str type = { "", 0 };
     int32_t i;
     int r = 0;
+    if (!INFER__HAS_MEDIA)
+        return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA"); /* and nothing of stacks */
     for (i = 0; i < 2 && r == 0; i++) r = infer__gguf_str(&m->gguf, keys[i][m->stack.kind - 1], &type, err);
     if (r < 0) return (infer_result)r;
     if (r == 0) return infer__error(err, INFER_ERR_FORMAT, "missing key %s", keys[1][m->stack.kind - 1]);
