@@ -52,10 +52,11 @@ static float *stack_tensor(const char *name, const char *end, char **data, int32
     return (float *)(void *)(*data + 8 + 4 * *n);
 }
 
-/* A projector file: of the references, or media/NAME, which is in the repository. */
+/* A projector file: of the references, media/NAME, which is in the repository, or a path. */
 static const char *stack_path(const char *file) {
     char name[200];
     const int own = strncmp(file, "media/", 6) == 0;
+    if (!own && strchr(file, '/')) return file;
     snprintf(name, sizeof name, "%s%s.gguf", own ? "" : "vision/models/", file);
     return own ? check_data(name) : check_reference(name);
 }
@@ -268,7 +269,8 @@ static int stack_may_lack(const char *type, const char *tensor) {
         "mlp v.pre_ln", "mlp v.class_embd", "mlp mm.2.", "mlp v.patch_embd.bias", "minimax_m3 v.pre_ln", "glm4v v.norm_embd", "glm4v v.position_embd",
         "pixtral mm.1.bias", "pixtral mm.2.bias", "pixtral mm.input_norm", "pixtral mm.patch_merger", "pixtral v.token_embd.img_break",
         "lightonocr mm.input_norm", "lightonocr mm.patch_merger", "lfm2 mm.input_norm", "resampler resampler.pos_embed_k",
-        "glm4v mm.post_norm.bias", "gemma4a a.pre_encode.out.bias" };
+        "glm4v mm.post_norm.bias", "gemma4a a.pre_encode.out.bias", "gemma3nv v.conv_stem.conv.bias",
+        "gemma3nv mm.embedding", "gemma3nv mm.hard_emb_norm" };
     size_t i;
     if (strstr(tensor, "put_m") || strstr(tensor, "per_dim_k")) return strncmp(type, "gemma4", 6) == 0;
     snprintf(name, sizeof name, "%s %s", type, tensor);

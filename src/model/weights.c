@@ -115,7 +115,7 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
 /* The name of a slot's tensor. */
 static void infer__slot_name(const infer__layer *l, const infer__tensor_slot *s, char name[96]) {
     const size_t n = l && l->stack && strncmp(s->name, "blk.", 4) == 0 ? infer__format(name, 96, "%s.", l->stack) : 0;
-    infer__format(name + n, 96 - n, s->name, l ? (int)l->block : 0);
+    infer__format(name + n, 96 - n, s->name, l ? (int)l->block : 0, l ? (int)l->sub : 0);
     if (n && !l->stack[1]) infer__stack_rename(name, 96); /* names of steps are the file's */
 }
 

@@ -101,6 +101,11 @@ INFER__STEPS_OF(HEAD_RESAMPLER, INFER__STREAM, INFER__MATRIX("resampler.kv", 0),
                 INFER__NORMED(INFER__LN, "resampler.ln_post", INFER__B, 0), INFER__MATRIX("resampler.proj", 0))
 INFER__STEPS_OF(HEAD_GEMMA4UV, INFER__IS(STREAM), INFER__NORMED(INFER__RMS, NULL, INFER__STEP_BARE, 0),
                 INFER__MATRIX("mm.input_projection", 0))
+INFER__STEPS_OF(IN_GEMMA3NV, { .kind = INFER__STEP_STEM, .name = "v.conv_stem" })
+INFER__STEPS_OF(HEAD_GEMMA3NV, { .kind = INFER__STEP_FUSE, .name = "v.msfa.ffn.pw_exp", .other = "v.msfa.ffn.pw_proj" },
+                INFER__NORMED(INFER__RMS, "v.msfa.norm", 0, 1e-6f), INFER__IS(SCALE),
+                INFER__NORMED(INFER__RMS, "mm.soft_emb_norm", 0, 1e-6f), INFER__MATRIX("mm.input_projection", 0),
+                INFER__NORMED(INFER__RMS, NULL, INFER__STEP_BARE, 1e-6f))
 INFER__STEPS_OF(HEAD_COGVLM, INFER__IS(STREAM), INFER__IS(DROP), INFER__MATRIX("mm.model.fc", 0),
                 INFER__NORMED(INFER__LN, "mm.post_fc_norm", INFER__B, 1e-5f), INFER__ACTED(GELU_TANH),
                 INFER__GATED(INFER__ACT_SILU, "mm.up", "mm.gate"), INFER__MATRIX("mm.down", 0),
@@ -258,6 +263,7 @@ static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
     if (row->flags & INFER__STACK_SKIPS) infer__stack_features(k, hp);
     if (row->flags & INFER__STACK_WINDOWS) infer__stack_windows(k);
     if (row->flags & INFER__STACK_OWN && hp->n_layer == 0) infer__key_misfit(k, "block_count", "there are no layers");
+    if (row->flags & INFER__STACK_BLOCKS) infer__blocks_keys(k, hp);
     if (hp->n_layer == 0) hp->n_layer = 1; /* for the steps */
     hp->pass_kept = s->list + (int64_t)s->n_features * hp->n_embd;
     if (row->flags & INFER__STACK_RANGES && infer__stack_has_ranges(k->m)) {
@@ -349,6 +355,7 @@ static void infer__stack_parts(infer_model *m, infer__layer *l) {
             l->parts[l->n_parts].times = i ? INFER__W_FFN_TIMES : INFER__W_ATTN_TIMES;
         l->n_parts++;
     }
+    if (m->stack.row->flags & INFER__STACK_BLOCKS) infer__blocks_part(m, l);
     if (infer__stack_keeps(m, l->index + 1)) infer__stack_part(m, l, &INFER__KIND_STACK_BESIDE);
     if (l->index == m->hp.n_layer - 1) infer__stack_part(m, l, &INFER__KIND_STACK_HEAD);
 }
@@ -385,6 +392,8 @@ static const infer__stack_row INFER__STACKS[] = {
     INFER__SEES("cogvlm", LN, NONE, 0, (), IN_VIT, HEAD_COGVLM, .merge = 1, .flags = INFER__STACK_AFTER, INFER__LEARNED, .cls = INFER__CLASS_LAST, INFER__ALL),
     INFER__SEES("dots_ocr", RMS, HALVES, INFER__EPS, (), IN_DOTS, HEAD_DOTS, INFER__FACTOR, INFER__YX, INFER__GATE),
     INFER__SEES("gemma3", LN, NONE, 0, (), IN_VIT, HEAD_GEMMA3, .merge = 4, INFER__FACTOR, INFER__LEARNED, INFER__ALL), /* arXiv 2503.19786 */
+    INFER__SEES("gemma3nv", RMS, NONE, INFER__EPS, (, .ignore = "=mm.embedding.weight =mm.hard_emb_norm.weight"), IN_GEMMA3NV,
+                HEAD_GEMMA3NV, .merge = 1, .flags = INFER__STACK_BLOCKS),
     INFER__SEES("gemma4uv", RMS, NONE, INFER__EPS, (), IN_GEMMA4UV, HEAD_GEMMA4UV, .merge = 3, INFER__FACTOR, .flags = INFER__STACK_WIDE,
                 .places = INFER__PLACES_SUMS),
     INFER__SEES("gemma4v", RMS, HALVES, INFER__EPS | INFER__V_NORM_BARE, (, .fixup = infer__fix_gemma4v, .ignore = ".input_m .output_m"), IN_CLIP,
@@ -511,6 +520,15 @@ static int infer__stack_slots(infer_model *m, infer__steps steps) {
             }
             break;
         case INFER__STEP_CHUNKS: ok = infer__chunks_slots(m, s, matrix, vector); break;
+        case INFER__STEP_STEM: case INFER__STEP_FUSE:
+            for (i = 0; ok && i < (s->other ? 2 : 1); i++)
+                ok = infer__stack_name(m, matrix + i, i ? s->other : s->name, ".conv.weight", INFER__D_ANY,
+                                       INFER__D_KERNEL, 1) &&
+                     infer__stack_name(m, vector + i, i ? s->other : s->name, ".bn.weight", INFER__D_ONE, INFER__D_ANY,
+                                       1);
+            if (ok && !s->other)
+                ok = infer__stack_name(m, vector + 1, s->name, ".conv.bias", INFER__D_ONE, INFER__D_ANY, 0);
+            break;
         case INFER__STEP_FRAME:
             ok = infer__stack_name(m, matrix, s->name, "", INFER__D_ANY, INFER__D_KERNEL, need);
             break;
@@ -551,6 +569,8 @@ static infer_result infer__stack_find(infer_model *m, infer_error *err) {
     infer__str type = { "", 0 };
     int32_t i;
     int r = 0;
+    if (!INFER__HAS_MEDIA)
+        return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA"); /* and nothing of stacks */
     for (i = 0; i < 2 && r == 0; i++) r = infer__gguf_str(&m->gguf, keys[i][m->stack.kind - 1], &type, err);
     if (r < 0) return (infer_result)r;
     if (r == 0) return infer__error(err, INFER_ERR_FORMAT, "missing key %s", keys[1][m->stack.kind - 1]);

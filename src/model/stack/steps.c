@@ -30,7 +30,8 @@ static void infer__steps_next(infer__steps *s) {
         { INFER__STEP_NORM, 0, 2 },   { INFER__STEP_GATED, 2, 2 }, { INFER__STEP_STD, 0, 2 },
         { INFER__STEP_BREAKS, 0, 1 }, { INFER__STEP_WRAP, 0, 2 },  { INFER__STEP_RESAMPLE, 5, 6 },
         { INFER__STEP_CONV, 1, 1 },   { INFER__STEP_CHUNKS, 3, 3 }, { INFER__STEP_SUBSAMPLE, 2, 6 },
-        { INFER__STEP_RELATE, 4, 2 }, { INFER__STEP_TAPS, 1, 1 } };
+        { INFER__STEP_RELATE, 4, 2 }, { INFER__STEP_TAPS, 1, 1 },     { INFER__STEP_STEM, 1, 2 },
+        { INFER__STEP_FUSE, 2, 2 } };
     size_t i;
     for (i = 0; i < INFER__COUNT(takes); i++)
         if (takes[i].kind == s->s->kind) {
@@ -143,6 +144,7 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
         case INFER__STEP_SUBSAMPLE: case INFER__STEP_RELATE: case INFER__STEP_TAPS: case INFER__STEP_ADD:
             r = infer__conformer_flow(m, l, s, f, err);
             break;
+        case INFER__STEP_STEM: case INFER__STEP_FUSE: r = infer__blocks_flow(m, s.s, w, v, f, err); break;
         case INFER__STEP_GLU:
             f->cols /= 2;
             if (cols % 2) r = infer__error(err, INFER_ERR_FORMAT, "%d values are no two halves", (int)cols);
@@ -273,6 +275,7 @@ static infer_result infer__steps_split(infer_model *m, infer__layer *l, infer__s
         case INFER__STEP_SUBSAMPLE: case INFER__STEP_RELATE: case INFER__STEP_TAPS:
             r = infer__conformer_split(m, s.s->kind, w, err);
             break;
+        case INFER__STEP_STEM: r = infer__weight_turn(m, w, 0, 9, err); break;
         case INFER__STEP_RESAMPLE: r = infer__weight_keep(m, w, &m->stack.query, err); break;
         case INFER__STEP_PLACES:
             r = infer__steps_table(m, w, err);
@@ -601,6 +604,8 @@ static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__
     case INFER__STEP_RELATE: infer__step_relate(w, m, v); break;
     case INFER__STEP_TAPS: infer__step_taps(w, m, v); break;
     case INFER__STEP_ADD: infer__add_scaled(c, &w->t, (float)s->s->of / 2, &w->x); break;
+    case INFER__STEP_STEM: infer__step_stem(w, m, v); break;
+    case INFER__STEP_FUSE: infer__step_fuse(w, m, v); break;
     default: break;
     }
 }
@@ -609,7 +614,7 @@ static const char *infer__step_text(const infer__step *s) {
     static const char *const names[INFER__STEPS] = {
         "",      "patches", "matrix", "frame", "positions", "norm",  "act", "gated",  "stream", "drop",
         "merge", "pool",    "keep",   "kept",  "join",      "scale", "std", "breaks", "wrap",   "resample",
-        "frames", "convolution", "chunks", "halves", "subsampled", "relative attention", "taps", "added"};
+        "frames", "convolution", "chunks", "halves", "subsampled", "relative attention", "taps", "added", "stem", "fusion"};
     return names[s->kind];
 }
 
