@@ -611,10 +611,21 @@ static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__
 }
 
 static const char *infer__step_text(const infer__step *s) {
-    static const char *const names[INFER__STEPS] = {
-        "",      "patches", "matrix", "frame", "positions", "norm",  "act", "gated",  "stream", "drop",
-        "merge", "pool",    "keep",   "kept",  "join",      "scale", "std", "breaks", "wrap",   "resample",
-        "frames", "convolution", "chunks", "halves", "subsampled", "relative attention", "taps", "added", "stem", "fusion"};
+    static const char *const names[INFER__STEPS] = {"",           "patches",
+                                                    "matrix",     "frame",
+                                                    "positions",  "norm",
+                                                    "act",        "gated",
+                                                    "stream",     "drop",
+                                                    "merge",      "pool",
+                                                    "keep",       "kept",
+                                                    "join",       "scale",
+                                                    "std",        "breaks",
+                                                    "wrap",       "resample",
+                                                    "frames",     "convolution",
+                                                    "chunks",     "halves",
+                                                    "subsampled", "relative attention",
+                                                    "taps",       "added",
+                                                    "stem",       "fusion"};
     return names[s->kind];
 }
 
