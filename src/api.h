@@ -262,12 +262,12 @@ takes what followed the same tokens earlier in the session: code, lists, answers
 session of a smaller model with the same vocabulary. mtp drafts with the multi-token prediction blocks that some files
 have after their layers (infer_model_params.mtp loads them; every eval then runs each as one more layer): bailingmoe2,
 bailingmoe3, cohere2moe, deepseek2, deepseek32, dots3note, exaone-moe, exaone4, glm-dsa, glm4, glm4moe, hy_v3, mimo2,
-nemotron_h_moe, qwen35, qwen35moe, qwen3next and step35. One block drafts any number of tokens, several (mimo2, step35)
-one each. Each token is still chosen from its own logits by the same sampler: on the CPU, text, seeds and grammars give
-exactly what they give without drafts; on a GPU the last bits of logits may depend on how many tokens a pass has, and
-with them a choice between near-equal tokens. Wrong guesses are rolled back; recurrent models do that by evaluating
-again from their last saved state. The length of drafts adapts to how many guesses were right
-(infer_generate_info.drafted, accepted).
+nemotron_h_moe, qwen35, qwen35moe, qwen3next and step35. They are on the device that has all layers, or on the CPU. One
+block drafts any number of tokens, several (mimo2, step35) one each. Each token is still chosen from its own logits by
+the same sampler: on the CPU, text, seeds and grammars give exactly what they give without drafts; on a GPU the last
+bits of logits may depend on how many tokens a pass has, and with them a choice between near-equal tokens. Wrong guesses
+are rolled back; recurrent models do that by evaluating again from their last saved state. The length of drafts adapts
+to how many guesses were right (infer_generate_info.drafted, accepted).
 
 Classifier-free guidance: generate_params.negative is a second session of the model, which holds a negative prompt (or
 the prompt without an instruction, to stress the instruction). Before each choice the logits become neg + guidance *
@@ -720,7 +720,7 @@ INFER_API infer_result infer_type_get(int32_t index, infer_type_info *out);
  * one build.
  * INFER_ERR_ARGUMENT: n is no multiple of a block, or an importance is negative. INFER_ERR_UNSUPPORTED: the type is not
  *                     known, or cannot be written: integers, F64.
- * May be called by several threads at once. */
+ * May be called by several threads at once. Encoding allocates nothing: IQ1, IQ2 and IQ3 take 48 KiB of stack. */
 INFER_API infer_result infer_type_decode(int32_t type, const void *data, uint64_t n, float *values, infer_error *err);
 INFER_API infer_result infer_type_encode(int32_t type, const float *values, const float *importance, uint64_t n,
                                          void *data, infer_error *err);

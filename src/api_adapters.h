@@ -47,7 +47,8 @@ INFER_API infer_result infer_adapter_get_info(const infer_adapter *adapter, infe
  * others on top. A session saved before the merge does not load after it, and vice versa. Errors, after which nothing
  * has changed: STATE (the model is in use by anything but adapters, or has been merged before: infer_model_unmerge),
  * ARGUMENT (another model's adapter, a type that the library cannot write), UNSUPPORTED (control vectors; adapters with
- * an invocation; layers on GPUs; rows that are not whole blocks of the type), MEMORY. */
+ * an invocation; rows that are not whole blocks of the type), MEMORY, IO and DEVICE (weights that are on GPUs are made
+ * from the file, and uploaded beside the old ones). */
 INFER_API infer_result infer_model_merge(infer_model *model, const infer_adapter_use *uses, int32_t n, const char *type,
                                          infer_error *err);
 /* Restore the file's weights, bit for bit; a no-op on a model that was not merged. STATE as above. */

@@ -51,6 +51,7 @@ INFER__COLD_END
 #include "compute/cpu/cpu_compress.c"      /* compressed keys */
 #include "compute/cpu/cpu_moe.c"
 #include "compute/cpu/cpu_conv.c"
+#include "compute/cpu/cpu_plane.c"         /* convolutions of pictures */
 #include "compute/cpu/cpu_ssm.c"           /* selective state spaces: Mamba 1 and 2 */
 #include "compute/cpu/cpu_delta.c"         /* gated delta rule */
 #include "compute/cpu/cpu_wkv.c"           /* RWKV: token shift and recurrence */
@@ -127,6 +128,8 @@ INFER__COLD_BEGIN
 #include "model/stack/rows.c"      /* STACKS: one row per type of projector */
 #include "model/stack/steps.c"     /* what comes before and after the layers of a stack */
 #include "model/stack/sound.c"     /* a sound's rows: frames, convolutions */
+#include "model/stack/conformer.c" /* steps of a conformer */
+#include "model/stack/mobile.c"    /* Gemma 3n's blocks of convolutions */
 #include "model/stack/picture.c"   /* a picture's rows: order, pixels, positions, windows */
 #include "model/stack/encode.c"    /* opening a stack, encoding a picture */
 #include "model/stack/senses.c"    /* the projector of a text model, and what it has encoded */

@@ -591,11 +591,11 @@ def amx_twin(t):
 
 
 def fuzz_sources(path):
-    """The program's files, for the target that reads as it does; not its main, nor the server, which is fuzzed over HTTP."""
+    """The program's files, for the target that reads as it does; not its main, nor the server and map, which have fuzzers of their own in tests/cli."""
     if not path.endswith("fuzz_folder.c"):
         return []
     files = glob.glob("tools/infer/*.c") + glob.glob("tools/infer/*/*.c") + glob.glob("tools/infer/*/*/*.c")
-    return sorted(f for f in files if f != "tools/infer/main.c" and not f.startswith("tools/infer/serve/"))
+    return sorted(f for f in files if f != "tools/infer/main.c" and not f.startswith(("tools/infer/serve/", "tools/infer/map/")))
 
 
 def fuzz_build(t, path, exe):

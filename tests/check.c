@@ -89,6 +89,8 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_embedding.c"
 #  include "test_stack.c"
 #  include "test_stack_sound.c"
+#  include "test_stack_conformer.c"
+#  include "test_stack_blocks.c"
 #  include "test_loading.c"
 #  include "test_queue.c"
 #  include "test_media_prompt.c"
@@ -207,6 +209,8 @@ int main(int argc, char **argv) {
     suite_embedding();
     suite_stack();
     suite_stack_sound();
+    suite_stack_conformer();
+    suite_stack_blocks();
     suite_loading();
     suite_index();
     suite_compress();

@@ -52,6 +52,8 @@ MACHINES = (
         ("schemas without jsonschema", ["python3", "tests/cli/test_schema.py", "build/infer"],
          ["test_schema: python3-jsonschema is not installed"]),
         ("layers over MPI without mpicc", ["python3", "tests/cli/test_mpi.py", "build/infer"], ["infer-mpi: mpicc is not installed"]),
+        ("many machines", ["python3", "tests/cli/test_map.py", "build/infer", "spark", "parallel", "slurm"],
+         ["map_spark: pyspark or java is not installed", "map_parallel: GNU parallel is not installed", "map_slurm: there is no bash"]),
         ("the chat page without selenium", ["python3", "tests/cli/test_serve_page.py", "build/infer"], [".*: the Python package selenium is not installed"]),
     ]),
     ("g++", dict(GCC, **GPP), [

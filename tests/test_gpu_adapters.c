@@ -1,5 +1,5 @@
 /* test_gpu_adapters.c: adapters and control vectors on a device: all layers there and half of them, alone and in passes that have
- * rows without, against the CPU. */
+ * rows without, against the CPU; and merged into weights that are there. */
 
 static void gpu_adapter(const char *name, int32_t layers, int control) {
     infer_model *cpu = gpu_open(check_data(name), INFER_CPU, 0), *m = gpu_open(check_data(name), check_backend(), layers);
@@ -90,4 +90,127 @@ static void test_gpu_adapters(void) {
     gpu_exact = 1;
 }
 
-static void suite_gpu_adapters(void) { RUN_DEVICE(test_gpu_adapters); }
+/* ---- merged ------------------------------------------------------------------------------------------------------- */
+
+/* On the device as on the CPU; without, again the bits of before; merged when it ends. `mapped` 0: the host has no weights. */
+static void gpu_merge(const char *name, int32_t layers, const char *type, int mapped) {
+    infer_model *of[2] = { gpu_open(check_data(name), INFER_CPU, 0), NULL };
+    infer_model_params p;
+    infer_adapter_use use[2];
+    float *was[2], *got[2];
+    infer_error e;
+    size_t n[2];
+    uint64_t device = 0, used = 0;
+    int i;
+    memset(&p, 0, sizeof p);
+    p.backend = check_backend();
+    p.gpu_layers = layers;
+    p.exact = gpu_exact;
+    p.no_mmap = !mapped;
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    check_detail = name;
+    if (infer_model_open(&of[1], check_data(name), &p, &e)) check_note(__FILE__, __LINE__, e.message);
+    if (!of[0] || !of[1]) return;
+    CHECK(of[1]->device_layers == (layers ? layers : of[1]->hp.n_layer));
+    for (i = 0; i < 2; i++) {
+        memset(use, 0, sizeof use);
+        use[0].adapter = adapter_of(of[i], "", 1);
+        use[0].scale = 0.5f;
+        use[1].adapter = adapter_of(of[i], "blk.1.", 2);
+        use[1].scale = -0.7f;
+        was[i] = adapter_eval(of[i], NULL, 0, &n[i]);
+        device = of[i]->device_bytes;
+        used = (uint64_t)infer__atomic_get(&of[i]->mem.used);
+        if (infer_model_merge(of[i], use, 2, type, &e)) check_note(__FILE__, __LINE__, e.message);
+        got[i] = adapter_eval(of[i], NULL, 0, &n[i]);
+        if (i) CHECK(of[i]->device_bytes > device + device / 2 && infer_model_offload(of[i], &e) == INFER_ERR_STATE);
+    }
+    if (got[0] && got[1] && was[1] && n[0] == n[1]) {
+        gpu_close_to("merged", got[1], got[0], n[0]);
+        CHECK(check_nmse(got[0], was[0], n[0]) > 1e-4);
+        free(got[1]);
+        CHECK(infer_model_unmerge(of[1], &e) == INFER_OK);
+        CHECK(of[1]->device_bytes == device && (uint64_t)infer__atomic_get(&of[1]->mem.used) == used);
+        got[1] = adapter_eval(of[1], NULL, 0, &n[1]);
+        CHECK(got[1] && memcmp(got[1], was[1], n[1] * sizeof **got) == 0);
+        CHECK(infer_model_merge(of[1], use, 2, type, &e) == INFER_OK);
+        for (i = 0; i < 2; i++) CHECK(infer_adapter_close(use[i].adapter) == INFER_OK);
+    } else CHECK(!"results");
+    for (i = 0; i < 2; i++) {
+        free(got[i]);
+        free(was[i]);
+    }
+    infer_model_close(of[0]);
+    CHECK(infer_model_close(of[1]) == INFER_OK);
+}
+
+static void test_gpu_adapters_merge(void) {
+    GPU_NEEDED();
+    gpu_merge("archs/llama-dense.gguf", 0, NULL, 1);
+    gpu_merge("archs/llama-dense.gguf", 1, "F32", 0);
+    check_gpu_checked = 1; /* kernels of a type that the model has no use for are looked at */
+    gpu_merge("archs/llama-dense.gguf", 0, "BF16", 0);
+    check_gpu_checked = 0;
+    gpu_merge("archs/qwen3moe-norm-moe.gguf", 0, "F32", 0);
+    gpu_merge("archs/phi3-partial-dense.gguf", 0, NULL, 0); /* Q, K and V are one tensor */
+    gpu_merge("archs/gpt2-tied-dense.gguf", 0, "F32", 0);
+    gpu_merge("archs/qwen35-dense.gguf", 1, "F32", 1);
+    gpu_exact = 0;
+    gpu_limit = 2e-3;
+    gpu_merge("models/TinyStories-656K.Q8_0.gguf", 0, NULL, 0);
+    gpu_limit = GPU_LIMIT;
+    gpu_exact = 1;
+}
+
+/* A merge in which a call of the device, or an allocation, fails changes nothing; afterwards it succeeds. */
+static unsigned char *gpu_merge_file;
+static size_t gpu_merge_size;
+static infer_result gpu_merge_scenario(float *logits, infer_error *e) {
+    infer_model *m = NULL;
+    infer_model_params p;
+    infer_adapter_use use;
+    infer_error late;
+    infer_result r;
+    uint64_t bytes;
+    memset(&p, 0, sizeof p);
+    memset(&use, 0, sizeof use);
+    p.backend = check_backend();
+    p.no_mmap = p.gpu_unchecked = 1;
+    p.allocator.alloc = check_alloc;
+    p.allocator.free = check_free;
+    (void)logits;
+    if ((r = infer_model_open(&m, check_data("archs/llama-dense.gguf"), &p, e)) != INFER_OK) return r;
+    r = infer_adapter_open_memory(&use.adapter, m, gpu_merge_file, gpu_merge_size, 0, e);
+    use.scale = 1;
+    bytes = m->device_bytes;
+    if (!r && (r = infer_model_merge(m, &use, 1, NULL, e)) != INFER_OK) {
+        CHECK(m->device_bytes == bytes && !m->merged);
+        CHECK(infer_model_merge(m, &use, 1, NULL, &late) == INFER_OK);
+        CHECK(m->device_bytes > bytes);
+    }
+    infer_adapter_close(use.adapter);
+    CHECK(infer_model_close(m) == INFER_OK);
+    return r;
+}
+
+static void test_gpu_adapters_merge_faults(void) {
+    infer_model *m;
+    gguf_writer w;
+    GPU_NEEDED();
+    if ((m = cache_model("llama-dense")) == NULL) return;
+    adapter_head(&w, m, 2);
+    adapter_pair(&w, m, infer__gguf_tensor_find(&m->gguf, "blk.0.attn_q.weight"), 0, NULL);
+    adapter_pair(&w, m, infer__gguf_tensor_find(&m->gguf, "blk.1.ffn_down.weight"), 0, NULL);
+    gpu_merge_file = gw_finish(&w, &gpu_merge_size);
+    CHECK(infer_model_close(m) == INFER_OK);
+    if (check_backend() == INFER_OPENCL) CHECK(gpu_fault_rounds(gpu_merge_scenario, 0, 3, 3) > 10 / gpu_cases_every());
+    gpu_oom_rounds(gpu_merge_scenario, 3);
+    free(gpu_merge_file);
+}
+
+static void suite_gpu_adapters(void) {
+    RUN_DEVICE(test_gpu_adapters);
+    RUN_DEVICE(test_gpu_adapters_merge);
+    RUN_DEVICE(test_gpu_adapters_merge_faults);
+}

@@ -50,6 +50,31 @@ static void test_gpu_media_half(void) {
     gpu_media_on(INFER_CPU, 0, NULL);
 }
 
+/* Samples and a matrix are on the device; a conformer, whose steps are no ops, is on the CPU. */
+static void test_gpu_media_conformer(void) {
+    static const size_t sounds[] = {3, INFER__COUNT(CONFORMER_SOUNDS) - 1};
+    size_t i, size = 0;
+    char *data;
+    GPU_NEEDED();
+    data = check_read(check_data("media/gemma4a.recorded"), &size);
+    gpu_media_on(check_backend(), 0, NULL);
+    for (i = 0; i < INFER__COUNT(sounds); i++) {
+        const conformer_table t = conformer_find(data, size, 2 * (int32_t)sounds[i] + 1);
+        const int32_t samples = CONFORMER_SOUNDS[sounds[i]].samples;
+        infer_model *m = conformer_open(CONFORMER_SOUNDS[sounds[i]].file, INFER_CPU_BEST);
+        float *sound = conformer_sound(samples, 0);
+        infer_media *x = m ? conformer_encode(m, sound, samples, 1, NULL) : NULL;
+        const infer_model *s = m ? m->senses->stacks[INFER__STACK_AUDIO - 1] : NULL;
+        double most;
+        CHECK(s && s->layers[0].on_host == (i == 0) && s->device_layers == (i == 0 ? 0 : 1));
+        CHECK(x && conformer_differ(&t, infer_media_embeddings(x, 0, NULL, NULL), 64, 1, &most) < STACK_LIMIT);
+        CHECK(infer_media_free(x) == INFER_OK && infer_model_close(m) == INFER_OK && check_live == 0);
+        free(sound);
+    }
+    gpu_media_on(INFER_CPU, 0, NULL);
+    free(data);
+}
+
 /* Recorded embeddings, at once and in other passes. */
 static void test_gpu_media_text(void) {
     static float got[128 * 336];
@@ -126,5 +151,6 @@ static void suite_gpu_media(void) {
     RUN_DEVICE(test_gpu_media_whole);
     RUN_DEVICE(test_gpu_media_half);
     RUN_DEVICE(test_gpu_media_text);
+    RUN_DEVICE(test_gpu_media_conformer);
     RUN_DEVICE(test_gpu_media_record);
 }

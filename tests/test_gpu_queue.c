@@ -65,7 +65,7 @@ static void test_gpu_queue(void) {
     }
 }
 
-/* Blocks that predict run on the CPU, behind layers of which all or one are on the device: they get their hidden states. */
+/* Blocks that predict are on the device behind all layers, or on the CPU behind one of them that is there. */
 static void gpu_nextn(unsigned char *image, size_t n) {
     draft_out *got = (draft_out *)calloc(1, sizeof *got);
     int32_t layers;
@@ -79,8 +79,20 @@ static void gpu_nextn(unsigned char *image, size_t n) {
         p.backend = check_backend();
         p.gpu_layers = layers;
         if ((m = nextn_open(image, n, &p)) == NULL) continue;
+        CHECK(m->layers[m->hp.n_layer].place == (layers ? INFER__ON_CPU : INFER__ON_DEVICE));
         info = draft_go(m, NULL, 4, 0, 60, NULL, got);
         CHECK(got->n == 60 && info.drafted > 40 && info.accepted > info.drafted * 9 / 10);
+        if (layers == 0) { /* memory as predicted; the blocks leave and come back */
+            infer_context *c = NULL;
+            infer_memory memory;
+            infer_error e;
+            CHECK(infer_context_create(&c, m, NULL, &e) == INFER_OK && infer_context_memory(c, &memory) == INFER_OK);
+            CHECK(memory.device > 0 && infer__gpu_used(m->devices[0].gpu) == memory.device);
+            CHECK(infer_context_destroy(c) == INFER_OK);
+            CHECK(infer_model_offload(m, &e) == INFER_OK && infer_model_reload(m, &e) == INFER_OK);
+            info = draft_go(m, NULL, 4, 0, 60, NULL, got);
+            CHECK(got->n == 60 && info.accepted > info.drafted * 9 / 10);
+        }
         CHECK(infer_model_close(m) == INFER_OK);
     }
     free(image);

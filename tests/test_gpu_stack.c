@@ -59,6 +59,7 @@ static void test_gpu_stack(void) {
     GPU_NEEDED();
     for (i = 0; i < sizeof cases / sizeof *cases; i++) gpu_stack_run(cases[i][0], cases[i][1]);
     gpu_stack_refused("qwen3a", INFER__STACK_AUDIO, "there are no GPU kernels");
+    gpu_stack_refused(check_data("media/gemma3nv.gguf"), INFER__STACK_VISION, "there are no GPU kernels");
 }
 
 static void suite_gpu_stack(void) { RUN_DEVICE(test_gpu_stack); }

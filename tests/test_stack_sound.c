@@ -18,14 +18,12 @@ static void test_stack_sounds(void) {
 
 /* Open a projector file of sound with a name or a text replaced by one as long, or the int32 after a key by `value`. */
 static infer_result stack_altered(const char *file, const char *from, const char *to, int32_t value, infer_error *e) {
-    char path[200];
     size_t size = 0, i, n = strlen(from);
     infer_model *m = NULL;
     infer_result r;
     char *data;
     int found = 0;
-    snprintf(path, sizeof path, "vision/models/%s.gguf", file);
-    data = check_read(check_reference(path), &size);
+    data = check_read(stack_path(file), &size);
     for (i = 0; data && i + n + 8 <= size; i++) {
         if (memcmp(data + i, from, n) != 0) continue;
         found = 1;

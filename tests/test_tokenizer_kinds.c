@@ -265,6 +265,8 @@ static void test_wpm(void) {
     tok_check_line(&f, "\xc3\x81\xcc\x81" "b", 5, 0, "7"); /* no accents: A with an acute, twice, b */
     tok_check_line(&f, "\xc3\xa9", 2, 0, "1"); /* an e, which is no token */
     tok_check_line(&f, "a\xe2\x80\x8b" "b\xff\xef\xbf\xbd\x07", 9, 0, "7"); /* dropped: format, invalid, control */
+    tok_check_line(&f, "a\v" "b\xc2\x85", 5, 0, "7"); /* controls that are white space, too */
+    tok_check_line(&f, "a\tb\r\nab", 7, 0, "5 1 7");
     tok_check_line(&f, "a\xe4\xb8\xad" "a", 5, 0, "5 13 5");
     tok_check_line(&f, "[CLS]a[SEP]", 11, INFER_TEXT_PARSE_SPECIAL, "2 5 3");
     tok_check_line(&f, "[CLS]", 5, 0, "1 1 1");
@@ -376,7 +378,7 @@ static void test_ugm(void) {
     tok_check_line(&f, "ab", 2, INFER_TEXT_ADD_SPECIAL, "3 6 1"); /* -6 each: the way found first */
     tok_check_line(&f, "", 0, INFER_TEXT_ADD_SPECIAL, "1");
     tok_check_line(&f, "a  b", 4, 0, "7 3 3 5");
-    tok_check_line(&f, " ", 1, 0, "3");
+    tok_check_line(&f, " ", 1, 0, "3 3"); /* the prefix stands before spaces, too */
     tok_check_line(&f, "qqaq", 4, 0, "3 2 4 2"); /* a run of unknown characters is one */
     tok_check_line(&f, "bb", 2, 0, "3 13"); /* unused tokens are found */
     tok_check_line(&f, "zz</s>", 6, 0, "3 2"); /* control tokens are not */

@@ -93,8 +93,8 @@ static void infer__model_free(infer_model *m) {
     infer__mem mem;
     if (m->has_turn) infer__mutex_destroy(&m->turn);
     infer__senses_close(m);
+    infer__include_free(m); /* while its devices are open */
     infer__place_free(m);
-    infer__include_free(m);
     infer__tokenizer_close(m->tokenizer);
     infer__arena_free(&m->arena);
     infer__gguf_close(&m->gguf);

@@ -446,6 +446,17 @@ typedef struct infer__conv_args {
     int32_t taps, apart;
 } infer__conv_args;
 
+/* A picture between convolutions, on the CPU: side x side positions, rows of t, from left to right and the top down. */
+typedef struct infer__plane { infer__tensor t; int32_t side; } infer__plane;
+/* cpu_plane.c. Positions first .. of a convolution, y->rows of them: its kernel reads side x side positions of x, then
+ * those `step` further, with zeros around x so that there are ceil(n / step) of n, the smaller half before it. w NULL:
+ * y = what the kernel reads, position by position; else a kernel per column: w has side * side rows of weights, strides
+ * are all x's, a multiple of INFER__LANES. */
+static void infer__cpu_plane(infer__ctx *c, const infer__plane *x, int32_t side, int32_t step, const float *w,
+                             int32_t first, const infer__tensor *y);
+/* The softmax of every row, in place; strides are a multiple of INFER__LANES, and what is beyond y->cols is lost. */
+static void infer__cpu_softmax(infer__ctx *c, const infer__tensor *y);
+
 /* Selective state spaces (Mamba, arXiv 2312.00752; with heads and groups Mamba-2, arXiv 2405.21060), over the rows of
  * each sequence. Head h of `dim` values, with B and C of group h / (heads / groups), has a state S of `state` x dim:
  * d = softplus(dt[h] + dt_bias[h]); S[n][i] = exp(d a[h]) S[n][i] + d B[n] x[i];

@@ -229,6 +229,7 @@ static float infer__mel_value(const infer__mel_work *z, const double *power, int
 /* ---- entries ------------------------------------------------------------------------------------ */
 
 static int64_t infer__mel_frames(const infer__mel *m, int64_t samples) {
+    if (m->raw) return (samples + m->raw - 1) / m->raw;
     if (m->apart) return INFER__MAX((samples + m->before - m->window - 1) / INFER__MEL_HOP + 1, 1);
     return samples / INFER__MEL_HOP + 1 + m->silence;
 }
@@ -299,6 +300,16 @@ static void infer__mel_put(infer__mel_work *z, infer__media_list *list, int32_t 
     }
 }
 
+static infer_result infer__mel_raw(infer__media_list *list, const float *samples, infer_error *err) {
+    const infer_result r = infer__media_list_values(list, 1, err);
+    infer__media_entry *e = list->entries;
+    int64_t i;
+    if (r != INFER_OK) return r;
+    memset(e->values, 0, (size_t)e->width * (size_t)e->height * sizeof *e->values);
+    for (i = 0; i < list->samples; i++) e->values[i % e->height * e->width + i / e->height] = samples[i];
+    return r;
+}
+
 static infer_result infer__media_fill_sound(infer__media_list *list, const infer__media_settings *s,
                                             const float *samples, infer_error *err) {
     infer__mem *mem = list->arena.mem;
@@ -309,6 +320,7 @@ static infer_result infer__media_fill_sound(infer__media_list *list, const infer
     for (i = 0; i < list->samples; i++)
         if (!infer__finite(samples[i]))
             return infer__error(err, INFER_ERR_ARGUMENT, "sample %lld of a sound is no finite number", (long long)i);
+    if (m->raw) return infer__mel_raw(list, samples, err);
     z = (infer__mel_work *)infer__calloc(mem, 1, sizeof *z);
     if (z) z->filters = (float *)infer__calloc(mem, (uint64_t)s->bins, (uint64_t)(m->fft / 2 + 1) * sizeof(float));
     if (z && z->filters) r = infer__media_list_values(list, 1, err);

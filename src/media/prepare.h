@@ -58,6 +58,7 @@ typedef struct infer__mel {
     int32_t silence;     /* frames of zeros appended. Then only whole chunks count */
     int32_t chunk, unit; /* frames of an entry; the last one is filled up with zeros to a multiple of unit */
     int32_t apart;       /* 1 = each 30 s are a sound of their own */
+    int32_t raw;         /* samples of a frame, which are its bins: no spectrogram */
     int32_t plain;       /* 1 = natural logarithm of magnitudes over HTK's filters; 0 = Whisper's normalised log10 */
 } infer__mel;
 

@@ -216,6 +216,7 @@ static int32_t infer__count_ends(int32_t frames, int32_t stack) { return frames 
 static int32_t infer__count_hundreds(int32_t frames, int32_t stack) { (void)stack; return frames / 100 * 13; }
 /* Two convolutions of stride 2. */
 static int32_t infer__count_quarter(int32_t frames, int32_t stack) { (void)stack; return ((frames + 1) / 2 + 1) / 2; }
+static int32_t infer__count_frames(int32_t frames, int32_t stack) { (void)stack; return frames; }
 
 /* ---- the table --------------------------------------------------------------------------------- */
 
@@ -225,6 +226,8 @@ static const infer__mel INFER__MEL_QWEN3A = {
     .window = 400, .fft = 400, .before = 200, .reflect = 2, .chunk = 800, .unit = 100};
 static const infer__mel INFER__MEL_GEMMA4A = {
     .window = 320, .fft = 512, .before = 160, .chunk = 3000, .unit = 1, .apart = 1, .plain = 1};
+
+static const infer__mel INFER__MEL_GEMMA4UA = {.raw = 640, .chunk = INT32_MAX, .unit = 1};
 
 static const infer__tile_marks INFER__MARKS_IDEFICS3 = {
     .overview_before = "\n\n<fake_token_around_image><global-img>", .overview_after = "<fake_token_around_image>",
@@ -292,6 +295,7 @@ static const infer__projector INFER__PROJECTORS[] = {
           .merge = 1, .tokens = INFER__TOKENS_QUERIES),
     SOUND("gemma4a", GEMMA4A, .count = infer__count_quarter, .before = "<|audio>",
           .after = "<audio|>"),
+    SOUND("gemma4ua", GEMMA4UA, .count = infer__count_frames, .before = "<|audio>", .after = "<audio|>"),
     SOUND("glma", WHISPER, .count = infer__count_ends, .stacks = 1),
     SOUND("musicflamingo", WHISPER, .count = infer__count_pooled, .before = "<sound>"),
     SOUND("qwen2.5o", WHISPER, QWEN_2A),
@@ -452,7 +456,9 @@ static infer_result infer__media_image_keys(const infer__gguf *g, const infer__m
 }
 
 static infer_result infer__media_sound_keys(const infer__gguf *g, infer__media_settings *s, infer_error *err) {
-    int32_t r = infer__media_int(g, "clip.audio.num_mel_bins", 1, 512, 1, &s->bins, err);
+    const int32_t raw = s->row->mel->raw;
+    int32_t r = infer__media_int(g, "clip.audio.num_mel_bins", 1, raw ? raw : 512, 1, &s->bins, err);
+    if (raw) s->bins = raw;
     if (r >= 0 && s->row->stacks)
         r = infer__media_int(g, "clip.audio.projector.stack_factor", 1, 64, 1, &s->stack, err);
     return r < 0 ? (infer_result)r : INFER_OK;

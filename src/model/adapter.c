@@ -353,34 +353,35 @@ static void infer__adapter_layout(infer_adapter *a) {
     a->device_bytes = at;
 }
 
-/* Kernels that the model itself may not use: compile them, and check them as the model's were. */
-static infer_result infer__adapter_kernels(const infer_adapter *a, infer__gpu *gpu, infer_error *err) {
-    infer_model *m = a->model;
-    const char *removed;
-    const infer__quant *f32 = infer__quant_find(0, &removed);
-    infer__gpu_uses uses;
+static uint8_t infer__adapter_use(const infer__adapter_pair *p) {
+    return p->n_expert ? INFER__USE_EXPERTS : p->embeds ? INFER__USE_TABLE | INFER__USE_MATRIX : INFER__USE_MATRIX;
+}
+
+/* Kernels of these types that the model itself may not use: compile them, and check them as the model's were. */
+static infer_result infer__adapter_kernels(infer_model *m, infer__gpu *gpu, infer__gpu_uses *uses, infer_error *err) {
+    infer_result r = INFER_OK;
     int32_t i;
-    memset(&uses, 0, sizeof uses);
-    for (i = 0; i < a->n_pairs; i++)
-        uses.types[infer__quant_index(f32)] |= a->pairs[i].n_expert ? INFER__USE_EXPERTS
-                                               : a->pairs[i].embeds ? INFER__USE_TABLE | INFER__USE_MATRIX
-                                                                    : INFER__USE_MATRIX;
-    uses.exact = m->params.exact ? 2 : 1;
-    uses.n_expert = m->hp.n_expert;
-    uses.n_used = m->hp.n_used;
-    infer__gpu_use_all(gpu, &uses);
-    if (!m->params.gpu_unchecked) {
-        infer_result r = infer__gpu_judge(gpu, &uses, &m->mem, 0, err);
-        if (r) return r;
-    }
-    return infer__gpu_use_type(gpu, f32, err);
+    uses->exact = m->params.exact ? 2 : 1;
+    uses->n_expert = m->hp.n_expert;
+    uses->n_used = m->hp.n_used;
+    infer__gpu_use_all(gpu, uses);
+    if (!m->params.gpu_unchecked) r = infer__gpu_judge(gpu, uses, &m->mem, 0, err);
+    for (i = 0; i < INFER__QUANTS_MAX && !r; i++)
+        if (uses->types[i]) r = infer__gpu_use_type(gpu, &infer__quants[i], err);
+    return r;
 }
 
 static infer_result infer__adapter_upload(infer_adapter *a, int32_t d, infer_error *err) {
     infer__gpu *gpu = a->model->devices[d].gpu;
     infer__buf *to = &a->device[d];
-    infer_result r = infer__adapter_kernels(a, gpu, err), last;
+    infer__gpu_uses uses;
+    infer_result r, last;
+    const char *removed;
     int32_t i;
+    memset(&uses, 0, sizeof uses);
+    for (i = 0; i < a->n_pairs; i++)
+        uses.types[infer__quant_index(infer__quant_find(0, &removed))] |= infer__adapter_use(&a->pairs[i]);
+    r = infer__adapter_kernels(a->model, gpu, &uses, err);
     if (!r && a->device_bytes > infer__gpu_largest(gpu))
         r = infer__error(err, INFER_ERR_MEMORY, "an adapter of %llu bytes: the largest buffer of %s has %llu",
                          (unsigned long long)a->device_bytes, infer__gpu_name(gpu),

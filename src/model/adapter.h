@@ -73,6 +73,9 @@ static void infer__adapter_let(infer_adapter *a);  /* drop a reference */
 typedef struct infer__merged {
     infer__weight *slot, now, other;
     int32_t embeds, made; /* made: now.data is this one's memory */
+    struct infer__device *device; /* of a slot that is on a device: now.buf is buf; NULL = it is not */
+    infer__buf buf;
+    uint8_t use; /* of its kernels: INFER__USE_* */
 } infer__merged;
 /* This call is the model's only user besides adapters. type NULL: each matrix's own, or Q8_0. */
 static infer_result infer__include(infer_model *m, const infer_adapter_use *uses, int32_t n, const infer__quant *type,

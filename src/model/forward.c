@@ -229,12 +229,16 @@ static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t
     if (kind != INFER__ACT_LINEAR) infer__act_rows(c, kind, y, y);
 }
 
-static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y) {
+static void infer__add_scaled(infer_context *c, const infer__tensor *x, float scale, const infer__tensor *y) {
     infer__add_args add;
     add.x = *x;
     add.y = *y;
-    add.scale = 1;
+    add.scale = scale;
     infer__ops_of(&c->ctx)->add(&c->ctx, &add);
+}
+
+static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y) {
+    infer__add_scaled(c, x, 1, y);
 }
 
 static infer__norm_args infer__slot_norm_of(const infer_context *c, const infer__layer *l, int slot, int32_t groups,

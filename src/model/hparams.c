@@ -474,9 +474,9 @@ static int infer__read_recurrent(infer__keys *k, int32_t layer) {
 /* Heads and FFN width say which sublayers a layer has; their kinds look up the rest. */
 static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     const infer__arch *a = m->arch;
-    int32_t i = l->index, least = a->mixer_else ? 0 : 1, p;
+    int32_t i = l->index, least = a->mixer_else || (m->stack.row && !m->hp.n_block) ? 0 : 1, p;
     l->n_head = infer__key_layer(k, "attention.head_count", i, least, 1 << 16, 0);
-    if (!k->failed && l->n_head == 0 && !a->mixer_else) {
+    if (!k->failed && l->n_head == 0 && least) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "missing key %s.attention.head_count", k->prefix);
     }

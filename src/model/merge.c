@@ -3,7 +3,8 @@
  * Owns:  infer_model.merged: which weights have been replaced, and the old ones.
  * How:   every slot whose tensor an adapter changes gets a new matrix, made row by row: decoded to float32, added to,
  *        encoded. Rows are tasks of a temporary pool. The file is not changed and stays mapped; unmerging puts the old
- *        weights back into their slots.
+ *        weights back into their slots. On devices it gets a buffer of its own beside the old one; the matrix is made
+ *        on the host, from the file if its weights have left the host.
  * Rules: the call is the only user of the model besides open adapters, and no call can start using it: it owns the
  *        weights (infer__weights_own). The adapters cannot be closed meanwhile. All matrices are made before the first
  *        slot changes, so that a failure changes nothing.
@@ -20,6 +21,7 @@ typedef struct infer__include_job {
     const infer__kernels *kernels;
     const infer__weight *w;     /* as it is */
     const infer__quant *type;   /* and as it will be */
+    const uint8_t *data;        /* w's rows */
     uint8_t *to;
     uint64_t row_bytes;
     const infer__adapter_pair *pairs[INFER_MAX_ADAPTERS];
@@ -62,7 +64,7 @@ static void infer__include_task(void *arg, int task, int worker) {
     int64_t r = (int64_t)task * INFER__INCLUDE_ROWS, end = INFER__MIN(r + INFER__INCLUDE_ROWS, job->w->rows);
     int32_t i;
     for (; r < end; r++) {
-        job->w->type->decode((const uint8_t *)job->w->data + (uint64_t)r * job->w->row_bytes, row, job->cols);
+        job->w->type->decode(job->data + (uint64_t)r * job->w->row_bytes, row, job->cols);
         for (i = 0; i < job->n; i++) infer__include_add(job, i, job->w->first + r, row, row + job->cols);
         job->type->encode(row, job->to + (uint64_t)r * job->row_bytes, job->cols);
     }
@@ -78,11 +80,33 @@ static infer_result infer__include_type(const infer__weight *w, const infer__qua
                         (int)w->cols, (*out)->name);
 }
 
+/* The rows of a slot whose tensor is not on the host any more: *t is read for them, and to be dropped afterwards. */
+static infer_result infer__include_data(infer_model *m, infer__include_job *job, infer__gguf_tensor **t,
+                                        infer_error *err) {
+    infer_result r = INFER_OK;
+    *t = NULL;
+    job->data = (const uint8_t *)job->w->data;
+    if (job->data) return r;
+    *t = &m->gguf.tensors[job->w->tensor - 1];
+    if (!job->w->at)
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: it is on a device alone", job->w->name);
+    if ((r = infer__gguf_load(&m->gguf, *t, err)) == INFER_OK) job->data = (const uint8_t *)(*t)->data + job->w->at - 1;
+    return r;
+}
+
+static void infer__include_data_end(infer_model *m, infer__gguf_tensor *t) {
+    if (!t || !t->owned) return;
+    infer__free(&m->mem, t->owned);
+    t->owned = NULL;
+    t->data = NULL;
+}
+
 /* The matrix of a slot, in *to. */
 static infer_result infer__include_matrix(infer_model *m, infer__include_job *job, infer__pool *pool, infer__weight *to,
                                         infer_error *err) {
     const uint64_t rows = (uint64_t)job->w->rows, cols = (uint64_t)job->w->cols;
     infer__arena arena; /* A as float32, and the workers' rows */
+    infer__gguf_tensor *t;
     infer_result r;
     uint64_t bytes;
     int32_t i;
@@ -91,6 +115,7 @@ static infer_result infer__include_matrix(infer_model *m, infer__include_job *jo
     job->row_bytes = cols / (uint64_t)job->type->values * (uint64_t)job->type->bytes;
     if (!infer__mul_ok(rows, job->row_bytes, &bytes))
         return infer__error(err, INFER_ERR_MEMORY, "tensor %s is too large as %s", job->w->name, job->type->name);
+    if ((r = infer__include_data(m, job, &t, err)) != INFER_OK) return r;
     memset(&arena, 0, sizeof arena);
     arena.mem = &m->mem;
     job->rows = (float *)infer__arena_alloc(&arena,
@@ -116,6 +141,68 @@ static infer_result infer__include_matrix(infer_model *m, infer__include_job *jo
         r = infer__error(err, INFER_ERR_MEMORY, "no memory for tensor %s with adapters: %llu bytes", job->w->name,
                          (unsigned long long)bytes);
     infer__arena_free(&arena);
+    infer__include_data_end(m, t);
+    return r;
+}
+
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
+
+static int infer__include_in(const infer__bufs *bufs, const infer__buf *b) {
+    return bufs->n > 0 && b >= bufs->b && b < bufs->b + bufs->n;
+}
+
+/* The device that a slot is on, NULL = it is not on one. A layer that has left a device may still have its buffer. */
+static infer__device *infer__include_device(infer_model *m, const infer__weight *w) {
+    int32_t i;
+    if (!INFER__HAS_GPU || !w->buf || !m->device_layers) return NULL;
+    for (i = 0; i < infer__placed(m); i++)
+        if (w >= m->layers[i].w && w < m->layers[i].w + INFER__LAYER_SLOT_COUNT) return infer__place_of(m, i);
+    if (infer__include_in(&m->device_front, w->buf)) return infer__place_of(m, 0);
+    return infer__include_in(&m->device_head, w->buf) ? infer__place_of(m, m->device_layers - 1) : NULL;
+}
+
+/* To its device; of layers it leaves the host. */
+static infer_result infer__include_upload(infer_model *m, infer__merged *s, infer_error *err) {
+    infer__place_item item;
+    infer__obstacle bad;
+    infer__gpu *gpu;
+    infer_result r = INFER_OK, last;
+    item.w = &s->now;
+    item.vector = bad.found = 0;
+    if (!s->device) return r;
+    gpu = s->device->gpu;
+    infer__place_types(&item, 1, &bad);
+    if (bad.found) return infer__error(err, INFER_ERR_UNSUPPORTED, "%s", bad.text);
+    if (infer__place_bytes(&item) > infer__gpu_largest(gpu))
+        return infer__error(err, INFER_ERR_MEMORY, "tensor %s: %s has no buffer that large", s->now.name,
+                            infer__gpu_name(gpu));
+    if ((r = infer__gpu_alloc(gpu, &s->buf, infer__place_bytes(&item), err)) != INFER_OK) return r;
+    r = infer__gpu_write(gpu, &s->buf, 0, s->now.data, s->now.row_bytes * (uint64_t)s->now.rows, err);
+    last = infer__gpu_flush(gpu, r ? NULL : err);
+    s->now.buf = &s->buf;
+    s->now.offset = 0;
+    if (s->slot >= m->w && s->slot < m->w + INFER__MODEL_SLOT_COUNT) return r ? r : last;
+    infer__free(&m->mem, (void *)(uintptr_t)s->now.data);
+    s->now.data = NULL;
+    s->made = 0;
+    return r ? r : last;
+}
+
+/* The kernels of merged types, on every device. */
+static infer_result infer__include_kernels(infer_model *m, infer_error *err) {
+    infer__gpu_uses of;
+    infer_result r = INFER_OK;
+    int32_t d, i, any;
+    for (d = 0; INFER__HAS_GPU && d < m->n_devices && !r; d++) {
+        memset(&of, 0, sizeof of);
+        for (i = any = 0; i < m->n_merged; i++) {
+            const infer__merged *s = &m->merged[i];
+            if (s->device != &m->devices[d]) continue;
+            of.types[infer__quant_index(s->now.type)] |= s->use;
+            any = 1;
+        }
+        if (any) r = infer__adapter_kernels(m, m->devices[d].gpu, &of, err);
+    }
     return r;
 }
 
@@ -146,11 +233,20 @@ static infer__weight *infer__include_slot(infer_model *m, int32_t i, int32_t *em
     return &m->layers[i / INFER__LAYER_SLOT_COUNT].w[i % INFER__LAYER_SLOT_COUNT];
 }
 
+/* 1 for a tensor that was cut into Q, K and V, which are on a device without it. */
+static int infer__include_unused(const infer_model *m, const infer__weight *w) {
+    int32_t i;
+    for (i = 0; i < infer__placed(m); i++)
+        if (w == &m->layers[i].w[INFER__W_ATTN_QKV]) return m->layers[i].w[INFER__W_ATTN_Q].type != NULL;
+    return 0;
+}
+
 /* A merged matrix of another slot with the same tensor: layers may share tensors. */
 static const infer__merged *infer__include_shared(const infer_model *m, const infer__weight *w, int32_t embeds) {
     int32_t i;
     for (i = 0; i < m->n_merged; i++)
-        if (m->merged[i].other.data == w->data && m->merged[i].other.rows == w->rows && m->merged[i].embeds == embeds)
+        if (m->merged[i].other.data == w->data && !m->merged[i].device && m->merged[i].other.rows == w->rows &&
+            m->merged[i].embeds == embeds)
             return &m->merged[i];
     return NULL;
 }
@@ -168,20 +264,24 @@ static infer_result infer__include_slots(infer_model *m, const infer_adapter_use
         const infer__merged *same;
         infer__merged *to = &m->merged[m->n_merged];
         infer__include_pairs(&job, w, embeds, uses, n);
-        if (!job.n) continue;
-        same = infer__include_shared(m, w, embeds);
+        if (!job.n || infer__include_unused(m, w)) continue;
+        to->device = infer__include_device(m, w);
+        same = to->device ? NULL : infer__include_shared(m, w, embeds);
         job.type = type;
         to->slot = w;
         to->embeds = embeds;
         to->other = *w; /* the old weight, until all are made */
         to->made = !same;
+        to->use = infer__adapter_use(job.pairs[0]);
         if (same) {
             to->now = *w;
             to->now.type = same->now.type;
             to->now.data = same->now.data;
             to->now.row_bytes = same->now.row_bytes;
         } else r = infer__include_matrix(m, &job, pool, &to->now, err);
-        if (!r) m->n_merged++;
+        if (r) continue;
+        m->n_merged++;
+        r = infer__include_upload(m, to, err);
     }
     return r;
 }
@@ -190,8 +290,11 @@ static infer_result infer__include_slots(infer_model *m, const infer_adapter_use
 
 static void infer__include_free(infer_model *m) {
     int32_t i;
-    for (i = 0; i < m->n_merged; i++)
+    for (i = 0; i < m->n_merged; i++) {
+        if (m->merged[i].device && m->merged[i].buf.bytes)
+            infer__gpu_free(m->merged[i].device->gpu, &m->merged[i].buf);
         if (m->merged[i].made) infer__free(&m->mem, (void *)(uintptr_t)m->merged[i].now.data);
+    }
     infer__free(&m->mem, m->merged);
     m->merged = NULL;
     m->n_merged = 0;
@@ -201,12 +304,20 @@ static uint64_t infer__include_bytes(const infer__merged *s) {
     return s->made ? s->now.row_bytes * (uint64_t)s->now.rows : 0;
 }
 
+/* What is kept for a merged slot counts on the host and on its device; sign -1: no longer. */
+static void infer__include_count(infer_model *m, const infer__merged *s, int sign) {
+    const uint64_t on = s->device ? s->buf.bytes : 0, off = infer__include_bytes(s);
+    m->own_bytes += sign > 0 ? off : 0 - off;
+    m->device_bytes += sign > 0 ? on : 0 - on;
+    if (s->device) s->device->bytes += sign > 0 ? on : 0 - on;
+}
+
 static void infer__exclude(infer_model *m) {
     int32_t i;
     if (!m->merged) return;
     for (i = 0; i < m->n_merged; i++) {
         *m->merged[i].slot = m->merged[i].other;
-        m->own_bytes -= infer__include_bytes(&m->merged[i]);
+        infer__include_count(m, &m->merged[i], -1);
     }
     m->weights_print = m->unmerged_print;
     m->token_bytes = m->unmerged_token_bytes;
@@ -233,7 +344,7 @@ static void infer__include_install(infer_model *m, const infer_adapter_use *uses
     m->unmerged_token_bytes = m->token_bytes;
     for (i = 0; i < m->n_merged; i++) {
         *m->merged[i].slot = m->merged[i].now;
-        m->own_bytes += infer__include_bytes(&m->merged[i]);
+        infer__include_count(m, &m->merged[i], 1);
         m->token_bytes += (uint64_t)infer__include_more(m, &m->merged[i]);
     }
     for (i = 0; i < n && m->n_merged; i++) {
@@ -248,9 +359,6 @@ static infer_result infer__include_check(const infer_model *m, const infer_adapt
     int32_t i;
     if (m->why_code) return infer__error(err, m->why_code, "%s", m->why_not);
     if (m->merged) return infer__error(err, INFER_ERR_STATE, "infer_model_merge: the model has been merged before");
-    if (m->n_devices && m->device_layers)
-        return infer__error(err, INFER_ERR_UNSUPPORTED, "infer_model_merge: %d layers are on devices",
-                            (int)m->device_layers);
     if (n < 0 || n > INFER_MAX_ADAPTERS || (n > 0 && !uses))
         return infer__error(err, INFER_ERR_ARGUMENT, "%d adapters: there may be 0 to %d", (int)n,
                             (int)INFER_MAX_ADAPTERS);
@@ -287,6 +395,7 @@ static infer_result infer__include_made(infer_model *m, const infer_adapter_use 
     r = infer__pool_create(&pool, &m->mem, INFER__MIN(cores, 64), NULL, m->params.parallel, m->params.parallel_user,
                            err);
     if (!r) r = infer__include_slots(m, uses, n, type, pool, err);
+    if (!r) r = infer__include_kernels(m, err);
     infer__pool_destroy(pool);
     if (r) infer__include_free(m);
     else infer__include_install(m, uses, n, type);

@@ -487,6 +487,7 @@ typedef struct infer__wkv { int32_t seven, heads, kv_heads, dim, rank[5], mixed;
 struct infer__layer {
     int32_t index;
     int32_t block; /* of the file: several layers may run one */
+    int32_t sub, sub_cols; /* where blocks are stages: the number in it; values of a position that it gives */
     const char *stack; /* NULL, or "enc", "dec": the prefix of its tensors' names */
     int32_t place;       /* INFER__ON_CPU, or INFER__ON_DEVICE + the device's index */
     infer__bufs weights; /* on a device: all of its weights */
@@ -882,6 +883,7 @@ static void infer__product(infer_context *c, const infer__tensor *x, const infer
 /* y = act(w x); y += x. */
 static void infer__product_act(infer_context *c, const infer__tensor *x, int32_t kind, const infer__weight *w,
                                const infer__tensor *y);
+static void infer__add_scaled(infer_context *c, const infer__tensor *x, float scale, const infer__tensor *y);
 static void infer__add_to(infer_context *c, const infer__tensor *x, const infer__tensor *y);
 /* y = act(x) */
 static void infer__act_rows(infer_context *c, int32_t kind, const infer__tensor *x, const infer__tensor *y);
@@ -923,6 +925,7 @@ INFER__INLINE const infer__part *infer__layer_part(const infer__layer *l, int32_
 /* Compute the embeddings of a pass's rows again, as the first layer gets them. */
 static void infer__embed_rows(infer_context *c, const infer__weight *table, const infer__tensor *x);
 /* t *= scale, where a matrix has one. */
+static void infer__times(infer_context *c, const infer__weight *w, const infer__tensor *t); /* t / w, a vector */
 static void infer__scale_rows(infer_context *c, float scale, const infer__tensor *t);
 /* Columns [first, first + n) of t. */
 static infer__tensor infer__columns(const infer__tensor *t, int32_t first, int32_t n);

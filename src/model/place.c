@@ -17,7 +17,7 @@ enum {
 
 static int infer__place_used(const infer_model *m, int32_t place) {
     if (!INFER__HAS_GPU) return 1;
-    if (place == INFER__ON_CPU) return m->device_layers < infer__n_all(&m->hp);
+    if (place == INFER__ON_CPU) return infer__placed(m) < infer__n_all(&m->hp);
     return m->devices[place - INFER__ON_DEVICE].n_layers > 0;
 }
 
@@ -123,6 +123,18 @@ static void infer__place_ops(const infer__layer *l, infer__obstacle *o) {
     }
 }
 
+/* Can the blocks that predict follow the layers to a device? */
+static int infer__place_follows(infer_model *m) {
+    infer__place_item items[INFER__LAYER_SLOT_COUNT];
+    infer__obstacle o;
+    int32_t i;
+    for (i = m->hp.n_layer, o.found = 0; i < infer__n_all(&m->hp) && !o.found; i++) {
+        infer__place_types(items, infer__place_layer(m, i, items), &o);
+        infer__place_ops(&m->layers[i], &o);
+    }
+    return !o.found && i > m->hp.n_layer;
+}
+
 /* Set *n to at most `want` layers, limited by missing kernels and by units that must stay together; *o is the
  * reason. */
 static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, infer__obstacle *o) {
@@ -169,7 +181,7 @@ static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t firs
     int32_t n, tied, own;
     sum = infer__place_try(items, infer__place_layer(m, layer, items), largest);
     if (layer == 0) sum += infer__place_try(items, infer__place_end(m, 0, items), largest);
-    if (layer < m->hp.n_layer - 1) return sum;
+    if (layer != m->hp.n_layer - 1) return sum;
     n = infer__place_end(m, 1, items);
     tied = infer__place_tied(m);
     own = n > 0 && tied && items[0].w == &m->w[INFER__W_OUTPUT]; /* listed once it has been loaded; counted below */
@@ -182,12 +194,17 @@ static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t firs
     return sum;
 }
 
-/* The same plus this layer's part of the context (params.fit): its cache, and the results of the head. */
+/* The same plus this layer's part of the context (params.fit): its cache, and the results of the head. With the last
+ * layer those of the blocks that predict, if all layers are on the device. */
 static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
-    uint64_t cache, top = layer == m->hp.n_layer - 1 ? m->fit.top_bytes : 0;
+    const int last = layer == m->hp.n_layer - 1;
+    uint64_t cache, sum = infer__place_weights(m, layer, first, largest) + (last ? m->fit.top_bytes : 0);
     if (!infer__plan_layer_cache(&m->fit, m, layer, &cache) || cache > INFER__PLACE_NEVER)
         cache = INFER__PLACE_NEVER;
-    return infer__place_weights(m, layer, first, largest) + cache + top;
+    if (last && first == 0 && infer__place_follows(m))
+        for (; layer + 1 < infer__n_all(&m->hp) && sum < INFER__PLACE_NEVER; layer++)
+            sum += infer__place_cost(m, layer + 1, 0, largest);
+    return sum + cache;
 }
 
 /* Of the layers that run with it. */
@@ -282,7 +299,8 @@ static void infer__place_assign(infer_model *m) {
     for (d = 0; d < m->n_devices; d++)
         for (k = 0; k < m->devices[d].n_layers; k++) m->layers[i++].place = INFER__ON_DEVICE + d;
     m->device_layers = i;
-    for (; i < m->hp.n_layer; i++) m->layers[i].place = INFER__ON_CPU;
+    d = m->devices[0].n_layers == m->hp.n_layer && infer__place_follows(m) ? INFER__ON_DEVICE : INFER__ON_CPU;
+    for (; i < infer__n_all(&m->hp); i++) m->layers[i].place = i < m->hp.n_layer ? INFER__ON_CPU : d;
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
@@ -340,12 +358,14 @@ static int infer__place_experts(int32_t slot) {
 static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     int32_t i, k, count, latent;
+    const int32_t end = n == m->hp.n_layer && infer__place_follows(m) ? infer__n_all(&m->hp) : n;
     memset(u, 0, sizeof *u);
-    for (i = m->first; i < INFER__MIN(n, m->end); i++) {
+    for (i = 0; i < end; i++) {
         infer__layer *l = &m->layers[i];
+        if (!infer__here(m, i)) continue;
         count = infer__place_layer(m, i, items);
         for (k = 0; k < count; k++) {
-            const int table = items[k].w == &m->w[INFER__W_PER_LAYER_EMBD];
+            const int table = items[k].w == &m->w[INFER__W_PER_LAYER_EMBD] || items[k].w == &l->w[INFER__W_NEXTN_EMBD];
             const int chosen = !table && infer__place_experts((int32_t)(items[k].w - l->w));
             infer__place_uses_types(u, &items[k], 1, table    ? INFER__USE_TABLE
                                                      : chosen ? INFER__USE_EXPERTS
@@ -592,7 +612,7 @@ static infer__device *infer__place_of(infer_model *m, int32_t layer) {
 static void infer__place_drop(infer_model *m) {
     int32_t i, d;
     if (!INFER__HAS_GPU) return;
-    for (i = 0; i < m->device_layers; i++) infer__bufs_free(m, infer__place_of(m, i)->gpu, &m->layers[i].weights);
+    for (i = 0; i < infer__placed(m); i++) infer__bufs_free(m, infer__place_of(m, i)->gpu, &m->layers[i].weights);
     if (m->device_layers > 0) {
         infer__bufs_free(m, infer__place_of(m, 0)->gpu, &m->device_front);
         infer__bufs_free(m, infer__place_of(m, m->device_layers - 1)->gpu, &m->device_head);
@@ -611,6 +631,6 @@ static void infer__place_free(infer_model *m) {
     infer__place_drop(m);
     for (i = 0; i < m->n_devices; i++) infer__gpu_close(m->devices[i].gpu);
     memset(m->devices, 0, sizeof m->devices);
-    for (i = 0; i < m->device_layers; i++) m->layers[i].place = INFER__ON_CPU;
+    for (i = infer__placed(m); i-- > 0;) m->layers[i].place = INFER__ON_CPU;
     m->n_devices = m->device_layers = m->automatic = 0;
 }

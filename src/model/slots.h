@@ -353,6 +353,19 @@ enum {
     W(CHANNEL_KEY,    "blk.%d.channel_mix_key.weight",     FF,            MODEL,     1) \
     W(CHANNEL_VALUE,  "blk.%d.channel_mix_value.weight",   MODEL,         FF,        1)
 
+/* Blocks of MobileNet V5 (stack/mobile.c): kernels, each with the norm of its result; names have the stage, then the
+ * block in it. A block has the first four, or some of the next ones, or the last nine. */
+#define INFER__MOBILE_CONV(W, slot, name, norm, need) \
+  W(slot, "blk.%d.%d." name ".weight", ANY, KERNEL, need) W(slot##_NORM, "blk.%d.%d." norm ".weight", ONE, ANY, need)
+#define INFER__MOBILE_SLOTS(W) \
+    INFER__MOBILE_CONV(W, EDGE_EXP, "conv_exp", "bn1", 1) INFER__MOBILE_CONV(W, EDGE_PROJ, "conv_pwl", "bn2", 1) \
+    INFER__MOBILE_CONV(W, DW_START, "dw_start.conv", "dw_start.bn", 0) INFER__MOBILE_CONV(W, PW_EXP, "pw_exp.conv", "pw_exp.bn", 1) \
+    INFER__MOBILE_CONV(W, DW_MID, "dw_mid.conv", "dw_mid.bn", 0) INFER__MOBILE_CONV(W, PW_PROJ, "pw_proj.conv", "pw_proj.bn", 1) \
+    INFER__MOBILE_CONV(W, QUERIES, "attn.query.proj", "norm", 1) INFER__MOBILE_CONV(W, KEYS_DOWN, "attn.key.down_conv", "attn.key.norm", 0) \
+    INFER__MOBILE_CONV(W, VALUES_DOWN, "attn.value.down_conv", "attn.value.norm", 0) \
+    W(QUERIES_KEYS, "blk.%d.%d.attn.key.proj.weight", ANY, KERNEL, 1) W(QUERIES_VALUES, "blk.%d.%d.attn.value.proj.weight", ANY, KERNEL, 1) \
+    W(QUERIES_OUT, "blk.%d.%d.attn.output.proj.weight", ANY, KERNEL, 1) W(LAYER_SCALE, "blk.%d.%d.layer_scale.gamma", ONE, ANY, 1)
+
 /* Steps before and after the layers of a stack, and beside them: matrices, then vectors. The stack's row has their
  * names (stack/stack.h): here they have none. */
 #define INFER__STACK_M(W, slot) W(slot, "", ANY, KERNEL, 0)
@@ -364,7 +377,10 @@ enum {
 #define INFER__STACK_SLOTS(W) \
     INFER__STACK_M4(W, STACK_IN_M) INFER__STACK_M(W, STACK_IN_MB0) INFER__STACK_V4(W, STACK_IN_V) INFER__STACK_V4(W, STACK_IN_VB) \
     INFER__STACK_V4(W, STACK_IN_VC) \
-    INFER__STACK_M4(W, STACK_BESIDE_M) INFER__STACK_V4(W, STACK_BESIDE_V) INFER__STACK_V4(W, STACK_BESIDE_VB) \
+    INFER__STACK_M4(W, STACK_BESIDE_M) INFER__STACK_M4(W, STACK_BESIDE_MB) INFER__STACK_M4(W, STACK_BESIDE_MC) \
+    INFER__STACK_V4(W, STACK_BESIDE_V) INFER__STACK_V4(W, STACK_BESIDE_VB) INFER__STACK_V4(W, STACK_BESIDE_VC) \
+    INFER__STACK_V4(W, STACK_BESIDE_VD) INFER__STACK_V4(W, STACK_BESIDE_VE) INFER__STACK_V4(W, STACK_BESIDE_VF) \
+    INFER__STACK_V4(W, STACK_BESIDE_VG) \
     INFER__STACK_M4(W, STACK_HEAD_M) INFER__STACK_M4(W, STACK_HEAD_MB) INFER__STACK_V4(W, STACK_HEAD_V) \
     INFER__STACK_V4(W, STACK_HEAD_VB) INFER__STACK_V4(W, STACK_HEAD_VC) INFER__STACK_V4(W, STACK_HEAD_VD) \
     W(STACK_END, "", ANY, ANY, 0)
@@ -374,7 +390,8 @@ enum {
     INFER__SHORTCONV_SLOTS(W) INFER__EMBED_SKIP_SLOTS(W) INFER__SSM_SLOTS(W) INFER__LATENT_SLOTS(W) INFER__DELTA_SLOTS(W) \
     INFER__INDEX_SLOTS(W) INFER__TIME_SLOTS(W) INFER__CHANNEL_SLOTS(W) INFER__LIGHTNING_SLOTS(W) \
     INFER__ALTUP_SLOTS(W) INFER__LAUREL_SLOTS(W) INFER__HYPER_SLOTS(W) INFER__COMPRESSED_SLOTS(W) \
-    INFER__HYPER_LOW_SLOTS(W) INFER__CROSS_SLOTS(W) INFER__NEXTN_SLOTS(W) INFER__STACK_SLOTS(W)
+    INFER__HYPER_LOW_SLOTS(W) INFER__CROSS_SLOTS(W) INFER__NEXTN_SLOTS(W) INFER__MOBILE_SLOTS(W) \
+    INFER__STACK_SLOTS(W)
 
 #define INFER__MODEL_SLOTS(W) \
     W(TOKEN_EMBD,   "token_embd.weight",        VOCAB, MODEL,    1) \

@@ -147,7 +147,7 @@ static infer_result infer__upload_freq(infer__upload *u, int32_t d, infer__rope 
 /* 1 when a layer on the device rotates by the frequencies of the set; *n_rot is how many values. */
 static int infer__upload_turns(const infer_model *m, int32_t d, int32_t set, int32_t *n_rot) {
     int32_t i;
-    for (i = 0; i < m->device_layers; i++)
+    for (i = 0; i < infer__placed(m); i++)
         if (m->layers[i].place == INFER__ON_DEVICE + d && m->layers[i].rope == &m->ropes[set]) {
             *n_rot = m->layers[i].n_rot;
             return 1;
@@ -296,7 +296,7 @@ static infer_result infer__upload_kernels_of(infer_model *m, int32_t i, infer_er
 static infer_result infer__upload_kernels(infer__upload *u, int cache, infer__budget *budget, infer_error *err) {
     infer_model *m = u->m;
     infer_result r = INFER_OK;
-    while (u->compiled < m->device_layers && !r) {
+    while (u->compiled < infer__placed(m) && !r) {
         r = infer__upload_kernels_of(m, u->compiled, err);
         if (!r && cache) infer__gpu_use_kv(infer__place_of(m, u->compiled)->gpu, INFER_KV_F16, NULL);
         u->compiled++;
@@ -358,7 +358,7 @@ static uint64_t infer__upload_count(infer_model *m, int32_t *jobs) {
     *jobs = m->n_devices * INFER__ROPE_SETS;
     for (i = 0; i < INFER__ROPE_SETS; i++)
         floats += (uint64_t)m->n_devices * 2 * (m->ropes[i].freq.bytes / sizeof(float));
-    for (i = 0; i < m->device_layers; i++) {
+    for (i = 0; i < infer__placed(m); i++) {
         n = infer__place_layer(m, i, items);
         *jobs += n;
         for (k = 0; k < n; k++)
@@ -380,7 +380,7 @@ static infer_result infer__upload_plan(infer__upload *u, infer_error *err) {
     infer__device *last = infer__place_of(m, m->device_layers - 1);
     infer_result r = INFER_OK;
     int32_t i, n, tied;
-    for (i = 0; i < m->device_layers && !r; i++) {
+    for (i = 0; i < infer__placed(m) && !r; i++) {
         infer__device *d = infer__place_of(m, i);
         u->held = i == 0 || d != infer__place_of(m, i - 1) ? 0 : u->held + 1;
         if (i == 0) { /* with its first layer */
@@ -469,7 +469,7 @@ static void infer__upload_drop(infer_model *m) {
     int32_t i, all = m->device_layers == m->hp.n_layer;
     if (m->device_layers == 0) return;
     infer__weights_note(m);
-    for (i = 0; i < m->device_layers; i++) infer__upload_forget(m, items, infer__place_layer(m, i, items));
+    for (i = 0; i < infer__placed(m); i++) infer__upload_forget(m, items, infer__place_layer(m, i, items));
     if (all) infer__upload_forget(m, items, infer__place_end(m, 1, items));
     if (all || !infer__place_tied(m)) infer__upload_forget(m, items, infer__place_end(m, 0, items));
 }

@@ -115,8 +115,8 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
 /* The name of a slot's tensor. */
 static void infer__slot_name(const infer__layer *l, const infer__tensor_slot *s, char name[96]) {
     const size_t n = l && l->stack && strncmp(s->name, "blk.", 4) == 0 ? infer__format(name, 96, "%s.", l->stack) : 0;
-    infer__format(name + n, 96 - n, s->name, l ? (int)l->block : 0);
-    if (l && l->stack && !l->stack[1]) infer__stack_rename(name, 96);
+    infer__format(name + n, 96 - n, s->name, l ? (int)l->block : 0, l ? (int)l->sub : 0);
+    if (n && !l->stack[1]) infer__stack_rename(name, 96); /* names of steps are the file's */
 }
 
 /* The tensor of a slot, NULL when absent. */
@@ -360,7 +360,7 @@ static int infer__beyond_layers(const infer_model *m, const char *name) {
 static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i, s;
-    uint8_t *bound = (uint8_t *)infer__calloc(&m->mem, (uint64_t)m->gguf.n_tensors, 1);
+    uint8_t *bound = (uint8_t *)infer__calloc(&m->mem, (uint64_t)m->gguf.n_tensors + 1, 1);
     if (!bound) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d tensors", (int)m->gguf.n_tensors);
     for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++) {
         const infer__tensor_slot *slot = infer__model_slot(m, s);

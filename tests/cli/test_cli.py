@@ -26,7 +26,7 @@ import reference
 INFER = None
 FOLDERS = [f for f in (os.environ.get('INFER_TEST_DATA'), os.path.join(os.path.dirname(HERE), 'data')) if f]
 TEMP = None
-COMMANDS = 'run chat tokens detok logits embed rerank classify template tensor info devices bench synth hash diff edit split merge convert imatrix quantize perplexity grammar serve'
+COMMANDS = 'run chat tokens detok logits embed rerank classify template tensor info devices bench synth hash diff edit split merge convert imatrix quantize perplexity grammar serve map'
 REQUIRED_VOCABULARIES = 'baichuan gpt-2 gpt-neox llama-bpe llama-spm phi-3 qwen2'.split()
 REQUIRED_ARCHS = ('arcee bloom cohere2 command-r exaone gemma gemma2 gemma3 gpt2 gptneox granite internlm2 lfm2 llama minicpm '
                   'mistral3 mpt nemotron olmo olmo2 orion phi2 phi3 qwen2 qwen3 seed_oss smollm3 stablelm starcoder2')

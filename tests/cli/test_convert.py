@@ -358,6 +358,9 @@ def test_other_mathematics():
     qwen = {'architectures': ['Qwen2ForCausalLM'], 'model_type': 'qwen2'}
     infer('convert', folder('good', good, config(use_sliding_window=False, hidden_act='swish', **qwen)), temp('qwen2.gguf'))
     refused(folder('bad', good, config(rope_scaling=llama3, **qwen)), 'llama3')
+    for more, told in ((dict(sliding_window=8), True), (dict(sliding_window=None), False), (dict(sliding_window=1 << 20), False), (dict(sliding_window=8, use_sliding_window=False), False)):
+        err = infer('convert', folder('window', made(), config(**more)), temp('window.gguf')).err
+        check(('sliding_window is left out' in err and 'than 8 tokens' in err) == told and err.count('\n') == told, '%s: %s' % (more, err))
     refused(folder('bad', good, config(use_sliding_window=True, **qwen)), 'use_sliding_window')
     headless = {k: v for k, v in good.items() if k != 'lm_head.weight'}
     refused(folder('bad', headless), 'lm_head.weight')

@@ -250,8 +250,67 @@ def test_expert_parameters():
                 out[name] = ('F32', t[name][1], struct.pack('<%df' % len(w), *w))
         a.merged = lambda _: out
         compare(path, a, 'parameters, PEFT %s' % version)
+        compare_fused(path, a, 'fused parameters, PEFT %s' % version)
     a.config['target_parameters'] = []
     refused(a.save('adapter'), path, 'experts.lora_A.weight has rank 6')
+
+
+FUSED = {'attn_qkv.weight': ('attn_q.weight', 'attn_k.weight', 'attn_v.weight'), 'ffn_gate_up_exps.weight': ('ffn_gate_exps.weight', 'ffn_up_exps.weight')}
+
+
+def fused(path, out):
+    """The file with one tensor in place of several: rows one after the other, of each expert."""
+    g, tensors = gguf_file.Gguf(path), []
+    for name, (dims, kind, _) in g.tensors.items():
+        start, _, end = name.rpartition('.attn_' if '.attn_' in name else '.ffn_')
+        whole = next((w for w, parts in FUSED.items() if name.endswith('.' + parts[0]) and start + '.' + parts[1] in g.tensors), None)
+        if any(name.endswith('.' + p) and start + '.' + parts[0] in g.tensors for parts in FUSED.values() for p in parts[1:]):
+            continue
+        if whole is None:
+            tensors.append((name, dims, kind, raw(g, name)))
+            continue
+        its = [start + '.' + p for p in FUSED[whole]]
+        n = dims[2] if len(dims) > 2 else 1
+        data = b''.join(raw(g, p)[e * len(raw(g, p)) // n:(e + 1) * len(raw(g, p)) // n] for e in range(n) for p in its)
+        tensors.append((start + '.' + whole, [dims[0], sum(g.tensors[p][0][1] for p in its)] + dims[2:], kind, data))
+    gguf_file.write(temp(out), {}, tensors, g.raw.values())
+    check(len(tensors) < len(g.tensors), 'nothing is fused')
+    return temp(out)
+
+
+def compare_fused(path, adapter, what):
+    """The adapter for a file with fused tensors, against the merged folder."""
+    infer('convert', path, temp('base.gguf'), '--type', 'F32')
+    file = fused(temp('base.gguf'), 'fused.gguf')
+    g = convert(adapter.save('adapter'), file)
+    infer('convert', copy_with(path, 'merged', adapter.merged(load(path))), temp('merged.gguf'), '--type', 'F32')
+    options = ('--exact', '--kv', 'f32')
+    plain, got, want = cli.logits(file, IDS, *options), cli.logits(file, IDS, *options, '--lora', temp('adapter.gguf')), cli.logits(temp('merged.gguf'), IDS, *options)
+    check(cli.reference.nmse(plain, want) > 1e-4, '%s: the adapter has no effect' % what)
+    cli.within(got, want, LIMIT, what)
+    return g
+
+
+def test_fused():
+    """A base whose file has Q, K and V in one tensor, or gate and up of experts, where its folder has them apart."""
+    t = made()
+    path = folder('llama', t)
+    g = compare_fused(path, Adapter(weights(t, *LINEAR)), 'Q, K, V')
+    check(g.tensors['blk.1.attn_qkv.weight.lora_a'][0] == [EMBD, 12] and g.tensors['blk.1.attn_qkv.weight.lora_b'][0] == [12, 128], 'shapes: %s' % list(g.tensors.items())[:3])
+    for part in ('q_proj', 'k_proj', 'v_proj'):
+        g = compare_fused(path, Adapter(weights(t, part), alpha=3), part)
+        check(g.tensors['blk.1.attn_qkv.weight.lora_a'][0] == [EMBD, 4], 'the rank of one part')
+    compare_fused(path, Adapter(weights(t, 'q_proj', 'v_proj'), ranks={'q_proj': 2, 'layers.1.self_attn.v_proj': 7}, alphas={'v_proj': 5}), 'ranks that differ')
+    t = made(experts=3)
+    path = folder('moe', t, config(architectures=['MixtralForCausalLM'], num_local_experts=3, num_experts_per_tok=2))
+    compare_fused(path, Adapter(weights(t, *LINEAR)), 'gate and up of experts')
+    compare_fused(path, Adapter(weights(t, 'w1.', 'k_proj'), ranks={'experts.1.w1': 7}), 'gate alone')
+    compare_fused(path, Adapter(weights(t, 'experts.2.w3.')), 'up of one expert')
+    g = gguf_file.Gguf(temp('fused.gguf'))
+    shapes = {n: (x[0], x[1], raw(g, n)) for n, x in g.tensors.items()}
+    shapes['blk.0.attn_qkv.weight'] = ([EMBD, 96], F32, shapes['blk.0.attn_qkv.weight'][2][:EMBD * 96 * 4])
+    gguf_file.write(temp('odd.gguf'), {}, [(n, *x) for n, x in shapes.items()], g.raw.values())
+    refused(Adapter(weights(t, 'q_proj', 'v_proj')).save('adapter'), temp('odd.gguf'), 'attn_qkv.weight')
 
 
 def test_gpt2():

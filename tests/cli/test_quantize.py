@@ -363,6 +363,11 @@ def test_not_numbers():
         path = small('nan.gguf', **{'blk.0.ffn_up.weight': floats(x)})
         done = infer('quantize', path, temp('never.gguf'), 'Q4_K', status=1)
         check('blk.0.ffn_up.weight: row 2: value 188 is not a number' in done.err, done.err)
+        path = small('nan.gguf', **{'blk.0.attn_norm.weight': floats([0.25] * 200 + [bad] + [0.25] * 55)}) # a vector, and a matrix, that stay as they are
+        done = infer('quantize', path, temp('never.gguf'), 'Q4_K', status=1)
+        check('blk.0.attn_norm.weight: row 0: value 200 is not a number' in done.err, done.err)
+        done = infer('quantize', small('nan.gguf', **{'blk.0.ffn_up.weight': floats(x)}), temp('never.gguf'), 'Q4_K', '--keep', 'ffn_up', status=1)
+        check('blk.0.ffn_up.weight: row 2' in done.err, done.err)
         check(not [f for f in os.listdir(cli.TEMP) if f.startswith('never')], 'a file is left')
 
 

@@ -1,5 +1,5 @@
 /* fuzz_model.c: libFuzzer target for everything between a file and its logits, through the public interface: opens the bytes,
- * describes the model, makes a session (with little memory allowed), evaluates a few tokens, rewinds, forks.
+ * describes the model, makes a session (with little memory allowed), evaluates a few tokens, rewinds, forks; encodes a picture.
  *
  * -DFUZZ_SEEDS gives a main that writes the seeds into the folder named: tiny models of several kinds. */
 #include "library.h"
@@ -24,6 +24,23 @@ static void fuzz_session(infer_model *m) {
     infer_session_destroy(s);
 }
 
+/* A projector's file is a model that encodes. */
+static void fuzz_picture(infer_model *m) {
+    static uint8_t rgb[9 * 7 * 3] = { 1, 200, 3 };
+    infer_encode_params p;
+    infer_image image;
+    infer_media *x = NULL;
+    infer_error e;
+    memset(&p, 0, sizeof p);
+    memset(&image, 0, sizeof image);
+    p.threads = 1;
+    image.width = 9;
+    image.height = 7;
+    image.rgb = rgb;
+    if (infer_media_encode(&x, m, &image, 1, &p, &e) == INFER_OK) infer_media_free(x);
+    else if (x || !e.message[0]) __builtin_trap();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     infer_model_params p;
     infer_model *m = NULL;
@@ -39,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (infer_model_open_memory(&m, copy, size, &p, &e) == INFER_OK) {
         infer_model_describe(m, text, sizeof text, &n);
         fuzz_session(m);
+        fuzz_picture(m);
         if (infer_model_close(m) != INFER_OK) __builtin_trap();
     } else if (m || e.code == INFER_OK || !e.message[0]) __builtin_trap();
     free(copy);

@@ -60,6 +60,7 @@ int cmd_quantize(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_imatrix(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_map(int argc, char **argv);
 
 /* ---- args.c --------------------------------------------------------------------------------- */
 
@@ -483,6 +484,8 @@ void cli_editor_close(cli_editor *e);     /* the terminal is as before; e may be
 /* UTF-8 arguments and binary standard streams on systems without them. */
 void platform_init(int *argc, char ***argv);
 FILE *platform_fopen(const char *path, const char *mode);
+/* What can be read now, at most n bytes (below 2^31), waiting for the first; 0 = the end, -1 = failed. Not together with stdio's functions. */
+long platform_read(FILE *file, void *to, size_t n);
 void platform_remove(const char *path);
 int platform_cut(const char *path, uint64_t size); /* truncates a file to this length; 0 = failed */
 int platform_rename(const char *from, const char *to); /* replaces an existing file; 0 = failed */

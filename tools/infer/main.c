@@ -33,6 +33,7 @@ static const cli_command COMMANDS[] = {
     {"perplexity", "MODEL... -f FILE", "how well models predict a text", cmd_perplexity},
     {"grammar", "FILE --text TEXT", "test a grammar or a JSON schema", cmd_grammar},
     {"serve", "MODEL", "serve a model over HTTP, with a page to chat", cmd_serve},
+    {"map", "MODEL --in FILE --out FILE", "answer requests that are lines of a file", cmd_map},
     {"completions", "bash|zsh|fish", "print completions for a shell", completions},
 };
 enum { N_COMMANDS = (int)(sizeof COMMANDS / sizeof COMMANDS[0]) };

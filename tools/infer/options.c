@@ -48,7 +48,7 @@ static const shared_row ROWS[] = {
     {TAKES_CONTEXT, "-ctv,--cache-type-v", OPT_CHOICE, AT(kv_values), KV, NULL, 0, 0},
     {TAKES_ADAPTERS, "--lora", OPT_LIST, AT(loras), "FILE[=SCALE]", "apply this LoRA adapter (GGUF, or a folder of PEFT's); may be repeated", 0, 0},
     {TAKES_ADAPTERS, "--merge", OPT_FLAG, AT(merge), NULL,
-     "merge --lora into the weights: takes memory, but no time per token (CPU)", 0, 0},
+     "merge --lora into the weights: takes memory, but no time per token", 0, 0},
     {TAKES_ADAPTERS, "--control|--control-vector", OPT_LIST, AT(controls), "FILE[=SCALE][,FIRST-LAST]",
      "apply this control vector to these layers; may be repeated", 0, 0},
     {TAKES_MEDIA, "--image,--audio|--media", OPT_LIST, AT(media), "FILE", "a picture (PNG, JPEG, PPM) or sound (WAV); may be repeated", 0, 0},

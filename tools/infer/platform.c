@@ -85,6 +85,8 @@ int platform_rename(const char *from, const char *to) {
     return ok;
 }
 
+long platform_read(FILE *file, void *to, size_t n) { return _read(_fileno(file), to, (unsigned)n); }
+
 int platform_cut(const char *path, uint64_t size) {
     FILE *file = platform_fopen(path, "r+b");
     int ok = file != NULL && _chsize_s(_fileno(file), (long long)size) == 0;
@@ -242,6 +244,14 @@ FILE *platform_fopen(const char *path, const char *mode) { return fopen(path, mo
 void platform_remove(const char *path) { remove(path); }
 
 int platform_rename(const char *from, const char *to) { return rename(from, to) == 0; }
+
+long platform_read(FILE *file, void *to, size_t n) {
+    ssize_t got;
+    do {
+        got = read(fileno(file), to, n);
+    } while (got < 0 && errno == EINTR);
+    return (long)got;
+}
 
 int platform_cut(const char *path, uint64_t size) { return truncate(path, (off_t)size) == 0; }
 

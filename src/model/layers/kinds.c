@@ -231,6 +231,16 @@ INFER__STEPS_KIND(STACK_IN, "patches", INFER__W_STACK_IN_M0, INFER__W_STACK_BESI
 INFER__STEPS_KIND(STACK_BESIDE, "kept beside", INFER__W_STACK_BESIDE_M0, INFER__W_STACK_HEAD_M0, beside, NULL)
 INFER__STEPS_KIND(STACK_HEAD, "projector", INFER__W_STACK_HEAD_M0, INFER__W_STACK_END, head, infer__steps_state_head)
 #undef INFER__STEPS_KIND
+#define INFER__MOBILE_KIND(kind, title, first, last, which)                                                            \
+  INFER__KIND(kind, .name = title, .slots = first, .slots_end = last + 1, .more = INFER__W_LAYER_SCALE,                \
+              .more_end = INFER__W_LAYER_SCALE + (first != INFER__W_EDGE_EXP), .check = infer__block_##which##_check,  \
+              .split = infer__block_split, .needs = infer__block_needs,                                              \
+              .lacks = INFER__KIND_LACKS(infer__steps_lacks), .run = infer__block_##which##_run,                     \
+              .describe = INFER__KIND_DESCRIBES(infer__block_describe))
+INFER__MOBILE_KIND(MOBILE_EDGE, "convolutions", INFER__W_EDGE_EXP, INFER__W_EDGE_PROJ_NORM, convs)
+INFER__MOBILE_KIND(MOBILE_INVERTED, "inverted convolutions", INFER__W_DW_START, INFER__W_PW_PROJ_NORM, convs)
+INFER__MOBILE_KIND(MOBILE_QUERIES, "attention to positions", INFER__W_QUERIES, INFER__W_QUERIES_OUT, queries)
+#undef INFER__MOBILE_KIND
 #undef INFER__KIND
 #undef INFER__KIND_EXPERTS
 #undef INFER__KIND_LACKS

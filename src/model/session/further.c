@@ -4,7 +4,8 @@
  *        rewound and saved with them. After a pass each block runs over the pass's rows (infer__further_fill). A draft
  *        continues from there (infer__further_draft): a single block gives token after token, each row reading the
  *        hidden state of the previous one; with several, block i gives token i, over all of the draft so far, since its
- *        own keys do not exist yet. They run on the CPU, wherever the layers are.
+ *        own keys do not exist yet. They run on the device that has all layers, if one has, else on the CPU; hidden
+ *        states pass through the host's memory (infer_context.hop).
  * Owns:  infer_session.further: hidden states of the last positions, for drafts and the next pass:
  *            levels x (INFER__FURTHER_ROWS + history) rows: of the layers; in a chain, of all blocks but the last
  *            2 x n_predict rows: of a draft, and of the running pass
@@ -64,6 +65,28 @@ static void infer__further_fork(infer_session *to, const infer_session *from) {
 
 static float *infer__further_rows(const infer__tensor *t) {
     return (float *)(void *)((char *)t->buf->host + t->offset);
+}
+
+/* The same where the host can read them: on a device they come to the first half of hop. */
+static float *infer__further_down(infer_context *c, const infer__tensor *t) {
+    if (t->buf->host) return infer__further_rows(t);
+    infer__ops_of(&c->ctx)->download(&c->ctx, t->buf, t->offset, c->hop,
+                                     (uint64_t)t->rows * (uint64_t)t->cols * sizeof(float));
+    infer__ops_of(&c->ctx)->sync(&c->ctx);
+    return c->hop;
+}
+
+/* Where the host writes rows that go to t; on a device they are in the second half of hop until infer__further_up. */
+static float *infer__further_room(infer_context *c, const infer__tensor *t) {
+    if (t->buf->host) return infer__further_rows(t);
+    infer__ops_of(&c->ctx)->sync(&c->ctx); /* the last ones have gone */
+    return c->hop + c->plan.x_bytes / sizeof(float);
+}
+
+static void infer__further_up(infer_context *c, const infer__tensor *t, const float *rows) {
+    if (!t->buf->host)
+        infer__ops_of(&c->ctx)->upload(&c->ctx, t->buf, t->offset, rows,
+                                       (uint64_t)t->rows * (uint64_t)t->cols * sizeof(float));
 }
 
 static void infer__further_copy(float *to, const float *row, size_t width) {
@@ -137,7 +160,7 @@ static void infer__further_before(infer_context *c, int32_t k, const float *h) {
     const infer__pass *p = &c->ctx.pass;
     const size_t width = (size_t)c->model->hp.n_embd;
     const infer__tensor before = infer__pass_kept(c, p->n_rows, 0, p->n_rows, c->model->hp.n_embd);
-    float *to = infer__further_rows(&before);
+    float *to = infer__further_room(c, &before);
     int32_t i;
     for (i = p->n_rows - 1; i >= 0; i--) {
         const int first = i == 0 || p->seq[i] != p->seq[i - 1];
@@ -145,6 +168,7 @@ static void infer__further_before(infer_context *c, int32_t k, const float *h) {
                                  : h + (size_t)(i - 1) * width;
         memcpy(to + (size_t)i * width, row, width * sizeof *to);
     }
+    infer__further_up(c, &before, to);
 }
 
 /* After a pass whose rows' last results are in x: compute the blocks' keys and values for all of them. */
@@ -153,6 +177,7 @@ static void infer__further_fill(infer_context *c) {
     const infer__pass *p = &c->ctx.pass;
     const int32_t n = p->n_rows, beside = m->hp.predicts & INFER__PREDICTS_BESIDE;
     infer__tensor x = infer__further_x(c, n), before;
+    const float *h = NULL;
     int32_t i, k, from;
     if (!(m->hp.predicts & INFER__PREDICTS_BARE)) infer__norm_to(c, &m->w[INFER__W_OUT_NORM], &x, &x);
     infer__go(c, m->hp.n_layer, n);
@@ -163,8 +188,9 @@ static void infer__further_fill(infer_context *c) {
     x = infer__further_x(c, n);
     for (k = 0; k < m->hp.n_predict && infer__ok(&c->ctx); k++) {
         before = infer__pass_kept(c, n, 0, n, m->hp.n_embd);
-        if (k == 0 || !beside) infer__further_keep(c, k, infer__further_rows(&x));
-        infer__further_before(c, k, infer__further_rows(k == 0 || !beside ? &x : &before));
+        if (k == 0 || !beside) infer__further_keep(c, k, h = infer__further_down(c, &x));
+        else h = infer__further_room(c, &before); /* what block k - 1 read */
+        infer__further_before(c, k, h);
         x = infer__further_pass(c, k);
         if (k + 1 < m->hp.n_predict && !beside && !(m->hp.predicts & INFER__PREDICTS_BARE))
             infer__further_norm(c, k, &x, &x);
@@ -185,7 +211,7 @@ static int infer__further_reads(infer_context *c, const infer_session *s, int32_
                                 const float *own, int32_t own_at) {
     const size_t width = (size_t)c->model->hp.n_embd;
     const infer__tensor before = infer__pass_kept(c, n, 0, n, c->model->hp.n_embd);
-    float *to = infer__further_rows(&before);
+    float *to = infer__further_room(c, &before);
     int32_t i;
     for (i = 0; i < n; i++) {
         const int32_t pos = s->n + at + i;
@@ -194,6 +220,7 @@ static int infer__further_reads(infer_context *c, const infer_session *s, int32_
         if (!row && pos > k) return 0; /* before that there is none */
         infer__further_copy(to + (size_t)i * width, row, width);
     }
+    infer__further_up(c, &before, to);
     return 1;
 }
 
@@ -207,6 +234,7 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
     const size_t width = (size_t)m->hp.n_embd;
     int32_t at, n = 1;
     infer__tensor x, xn, logits;
+    const float *row;
     infer_token best;
     for (at = from; at <= to; at += n) {
         n = INFER__MIN(to + 1 - at, c->plan.batch);
@@ -220,15 +248,16 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
         infer__ops_of(&c->ctx)->sync(&c->ctx);
         if (!infer__ok(&c->ctx)) return -1;
         memcpy(gives + (size_t)(at - from) * width,
-               infer__further_rows(m->hp.predicts & INFER__PREDICTS_BARE ? &x : &xn),
+               infer__further_down(c, m->hp.predicts & INFER__PREDICTS_BARE ? &x : &xn),
                (size_t)n * width * sizeof *gives);
     }
     xn = infer__view(&c->at->xn, (uint64_t)(n - 1) * width, 1, m->hp.n_embd);
     logits = infer__view(&c->at->work, 0, 1, m->hp.n_vocab);
     infer__product(c, &xn, head ? head : &m->w[INFER__W_OUTPUT], NULL, &logits);
     infer__ops_of(&c->ctx)->sync(&c->ctx);
+    row = infer__further_down(c, &logits);
     if (!infer__ok(&c->ctx)) return -1;
-    return infer__sample_greedy(infer__further_rows(&logits), m->hp.n_vocab, &best, NULL) ? -1 : best;
+    return infer__sample_greedy(row, m->hp.n_vocab, &best, NULL) ? -1 : best;
 }
 
 /* ids[0] was chosen to follow the session's tokens: put at most `room` of those that may follow it after it. *made

@@ -3,9 +3,10 @@
  *
  * Owns:  infer_context.kept, infer_session.kept_row and top; the decision which logits stay.
  * Rules: logits stay if the head is on the device, in the last pass of an eval, with one row per session and all rows
- *        of the pass in one product: then they are in the work area, which the context's next eval overwrites. So that
- *        eval first downloads those of sessions that it does not evaluate. At least the largest is downloaded: it shows
- *        whether all are finite. Their number is what the session's last choice needed; all, if all were requested.
+ *        of the pass in one product, and no blocks that predict run there afterwards: then they are in the work area,
+ *        which the context's next eval overwrites. So that eval first downloads those of sessions that it does not
+ *        evaluate. At least the largest is downloaded: it shows whether all are finite. Their number is what the
+ *        session's last choice needed; all, if all were requested.
  * Start: infer__results_choose, infer__results_bring.
  */
 #include "../model.h"
@@ -28,7 +29,7 @@ static void infer__plan_top(infer__plan *p, const infer_model *m) {
 static void infer__results_choose(infer_context *c, int last) {
     const infer__pass *p = &c->ctx.pass;
     int32_t i;
-    if (last && p->n_out <= c->plan.top_rows) return;
+    if (last && p->n_out <= c->plan.top_rows && infer__placed(c->model) <= c->model->hp.n_layer) return;
     for (i = 0; i < p->n_out; i++) c->out_top[i] = 0;
 }
 

@@ -15,6 +15,7 @@ static infer_result infer__picture_sizes(const infer_model *m, int32_t width, in
     const infer__step *step;
     memset(p, 0, sizeof *p);
     if (s->kind == INFER__STACK_AUDIO) return infer__sound_sizes(m, width, height, p, err);
+    if (s->row->flags & INFER__STACK_BLOCKS) return infer__blocks_sizes(m, width, height, p, err);
     if (width < 1 || height < 1 || width % side || height % side)
         return infer__error(err, INFER_ERR_ARGUMENT, "a picture of %d x %d: sides are multiples of %d here", (int)width,
                             (int)height, (int)side);
@@ -211,6 +212,7 @@ static infer_result infer__picture_fill(infer_model *m, infer__picture *p, const
     const infer__step *step = s->row->input;
     int ok, i, frames;
     if (s->kind == INFER__STACK_AUDIO) return infer__sound_fill(m, p, values, err);
+    if (s->row->flags & INFER__STACK_BLOCKS) return infer__blocks_fill(m, p, values, err);
     ok = infer__picture_buf(m, &p->pixels[0], p->patches, pixels);
     while (step->kind && step->kind != INFER__STEP_FRAME) step++;
     frames = step->kind != 0; /* a picture is a frame twice */

@@ -101,6 +101,11 @@ INFER__STEPS_OF(HEAD_RESAMPLER, INFER__STREAM, INFER__MATRIX("resampler.kv", 0),
                 INFER__NORMED(INFER__LN, "resampler.ln_post", INFER__B, 0), INFER__MATRIX("resampler.proj", 0))
 INFER__STEPS_OF(HEAD_GEMMA4UV, INFER__IS(STREAM), INFER__NORMED(INFER__RMS, NULL, INFER__STEP_BARE, 0),
                 INFER__MATRIX("mm.input_projection", 0))
+INFER__STEPS_OF(IN_GEMMA3NV, { .kind = INFER__STEP_STEM, .name = "v.conv_stem" })
+INFER__STEPS_OF(HEAD_GEMMA3NV, { .kind = INFER__STEP_FUSE, .name = "v.msfa.ffn.pw_exp", .other = "v.msfa.ffn.pw_proj" },
+                INFER__NORMED(INFER__RMS, "v.msfa.norm", 0, 1e-6f), INFER__IS(SCALE),
+                INFER__NORMED(INFER__RMS, "mm.soft_emb_norm", 0, 1e-6f), INFER__MATRIX("mm.input_projection", 0),
+                INFER__NORMED(INFER__RMS, NULL, INFER__STEP_BARE, 1e-6f))
 INFER__STEPS_OF(HEAD_COGVLM, INFER__IS(STREAM), INFER__IS(DROP), INFER__MATRIX("mm.model.fc", 0),
                 INFER__NORMED(INFER__LN, "mm.post_fc_norm", INFER__B, 1e-5f), INFER__ACTED(GELU_TANH),
                 INFER__GATED(INFER__ACT_SILU, "mm.up", "mm.gate"), INFER__MATRIX("mm.down", 0),
@@ -215,6 +220,8 @@ static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_e
         if (range && !(range[0] <= range[1] && range[2] <= range[3]))
             return infer__error(err, INFER_ERR_FORMAT, "tensor %s: of its ranges a lowest value is above the highest",
                                 w->name);
+        if (range && w->cols > m->stack.ranged)
+            return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: no range is computed for it", w->name);
         w->range = range;
     }
     return INFER_OK;
@@ -255,6 +262,8 @@ static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
     hp->n_out = infer__key_int(k, "projection_dim", 1, INFER__MAX_DIM, 0, 1);
     if (row->flags & INFER__STACK_SKIPS) infer__stack_features(k, hp);
     if (row->flags & INFER__STACK_WINDOWS) infer__stack_windows(k);
+    if (row->flags & INFER__STACK_OWN && hp->n_layer == 0) infer__key_misfit(k, "block_count", "there are no layers");
+    if (row->flags & INFER__STACK_BLOCKS) infer__blocks_keys(k, hp);
     if (hp->n_layer == 0) hp->n_layer = 1; /* for the steps */
     hp->pass_kept = s->list + (int64_t)s->n_features * hp->n_embd;
     if (row->flags & INFER__STACK_RANGES && infer__stack_has_ranges(k->m)) {
@@ -262,7 +271,7 @@ static void infer__stack_keys(infer__keys *k, infer__hparams *hp) {
         hp->pass_kept += s->ranged;
     }
     if (row->flags & INFER__STACK_RESAMPLES) infer__resample_keys(k, hp);
-    if (!row->beside || row->flags & INFER__STACK_SKIPS) return;
+    if (!row->beside || row->flags & (INFER__STACK_SKIPS | INFER__STACK_OWN)) return;
     for (i = 0; i < hp->n_layer; i++) s->n_beside += infer__stack_deep(k->m, i);
     hp->pass_kept += ((int64_t)s->n_beside * hp->n_out + s->merge * s->merge - 1) / (s->merge * s->merge);
 }
@@ -305,7 +314,7 @@ static int infer__stack_keeps(const infer_model *m, int32_t layer) {
     int32_t i;
     for (i = 0; i < m->stack.n_features - 1; i++)
         if (m->stack.features[i] == layer) return 1;
-    return m->stack.row->beside && !(m->stack.row->flags & INFER__STACK_SKIPS) && layer > 0 &&
+    return m->stack.row->beside && !(m->stack.row->flags & (INFER__STACK_SKIPS | INFER__STACK_OWN)) && layer > 0 &&
            infer__stack_deep(m, layer - 1);
 }
 
@@ -321,20 +330,21 @@ static void infer__stack_width_of(infer_model *m, infer__layer *l) {
 
 /* 1 when a step is not made of ops. */
 static int infer__stack_hosted(const infer__step *s) {
-    for (; s->kind && s->kind != INFER__STEP_CHUNKS; s++) {}
+    for (; s->kind && s->kind != INFER__STEP_CHUNKS && s->kind != INFER__STEP_SUBSAMPLE; s++) {}
     return s->kind != 0;
 }
 
 static void infer__stack_parts(infer_model *m, infer__layer *l) {
+    const int own = m->stack.row->flags & INFER__STACK_OWN;
     infer__part was[2];
     int32_t i;
     memcpy(was, l->parts, sizeof was);
     infer__stack_width_of(m, l);
-    l->on_host = l->index == 0 && infer__stack_hosted(m->stack.row->input);
+    l->on_host = (l->index == 0 || own) && infer__stack_hosted(m->stack.row->input);
     l->n_parts = 0;
     if (l->index == 0) infer__stack_part(m, l, &INFER__KIND_STACK_IN);
-    if (l->index == 0 && infer__stack_keeps(m, 0)) infer__stack_part(m, l, &INFER__KIND_STACK_BESIDE);
-    for (i = 0; i < 2 && m->hp.n_block; i++) {
+    if (own || (l->index == 0 && infer__stack_keeps(m, 0))) infer__stack_part(m, l, &INFER__KIND_STACK_BESIDE);
+    for (i = 0; i < 2 && m->hp.n_block && !own; i++) {
         l->parts[l->n_parts] = was[i];
         if (m->stack.row->flags & INFER__STACK_AFTER) {
             l->parts[l->n_parts].post = was[i].norm;
@@ -345,6 +355,7 @@ static void infer__stack_parts(infer_model *m, infer__layer *l) {
             l->parts[l->n_parts].times = i ? INFER__W_FFN_TIMES : INFER__W_ATTN_TIMES;
         l->n_parts++;
     }
+    if (m->stack.row->flags & INFER__STACK_BLOCKS) infer__blocks_part(m, l);
     if (infer__stack_keeps(m, l->index + 1)) infer__stack_part(m, l, &INFER__KIND_STACK_BESIDE);
     if (l->index == m->hp.n_layer - 1) infer__stack_part(m, l, &INFER__KIND_STACK_HEAD);
 }
@@ -381,6 +392,8 @@ static const infer__stack_row INFER__STACKS[] = {
     INFER__SEES("cogvlm", LN, NONE, 0, (), IN_VIT, HEAD_COGVLM, .merge = 1, .flags = INFER__STACK_AFTER, INFER__LEARNED, .cls = INFER__CLASS_LAST, INFER__ALL),
     INFER__SEES("dots_ocr", RMS, HALVES, INFER__EPS, (), IN_DOTS, HEAD_DOTS, INFER__FACTOR, INFER__YX, INFER__GATE),
     INFER__SEES("gemma3", LN, NONE, 0, (), IN_VIT, HEAD_GEMMA3, .merge = 4, INFER__FACTOR, INFER__LEARNED, INFER__ALL), /* arXiv 2503.19786 */
+    INFER__SEES("gemma3nv", RMS, NONE, INFER__EPS, (, .ignore = "=mm.embedding.weight =mm.hard_emb_norm.weight"), IN_GEMMA3NV,
+                HEAD_GEMMA3NV, .merge = 1, .flags = INFER__STACK_BLOCKS),
     INFER__SEES("gemma4uv", RMS, NONE, INFER__EPS, (), IN_GEMMA4UV, HEAD_GEMMA4UV, .merge = 3, INFER__FACTOR, .flags = INFER__STACK_WIDE,
                 .places = INFER__PLACES_SUMS),
     INFER__SEES("gemma4v", RMS, HALVES, INFER__EPS | INFER__V_NORM_BARE, (, .fixup = infer__fix_gemma4v, .ignore = ".input_m .output_m"), IN_CLIP,
@@ -458,6 +471,10 @@ static const infer__stack_row INFER__STACKS[] = {
 #undef INFER__HEARS
 #undef INFER__STACKS_BY
 #undef INFER__SOUND_STACKS
+#undef INFER__OF_LAYER
+#undef INFER__RMS_OF
+#undef INFER__ADDED
+#undef INFER__HALF_FFN
 
 /* ---- a file's row ------------------------------------------------------------------------------------------------ */
 
@@ -491,7 +508,10 @@ static int infer__stack_slots(infer_model *m, infer__steps steps) {
         const int need = !(s->flags & INFER__STEP_MAY), b = s->flags & INFER__STEP_BIAS,
                   mb = s->flags & INFER__STEP_MAY_BIAS;
         switch (s->kind) {
-        case INFER__STEP_GATED: case INFER__STEP_CONV: case INFER__STEP_MATRIX:
+        case INFER__STEP_SUBSAMPLE: case INFER__STEP_RELATE:
+            ok = infer__conformer_slots(m, s, matrix, vector);
+            break;
+        case INFER__STEP_GATED: case INFER__STEP_CONV: case INFER__STEP_MATRIX: case INFER__STEP_TAPS:
             for (i = 0; ok && i < (s->kind == INFER__STEP_GATED ? 2 : 1); i++) {
                 const char *name = s->kind == INFER__STEP_GATED && i == 0 ? s->other : s->name;
                 ok = infer__stack_name(m, matrix + i, name, ".weight", INFER__D_ANY, INFER__D_KERNEL, need);
@@ -500,6 +520,15 @@ static int infer__stack_slots(infer_model *m, infer__steps steps) {
             }
             break;
         case INFER__STEP_CHUNKS: ok = infer__chunks_slots(m, s, matrix, vector); break;
+        case INFER__STEP_STEM: case INFER__STEP_FUSE:
+            for (i = 0; ok && i < (s->other ? 2 : 1); i++)
+                ok = infer__stack_name(m, matrix + i, i ? s->other : s->name, ".conv.weight", INFER__D_ANY,
+                                       INFER__D_KERNEL, 1) &&
+                     infer__stack_name(m, vector + i, i ? s->other : s->name, ".bn.weight", INFER__D_ONE, INFER__D_ANY,
+                                       1);
+            if (ok && !s->other)
+                ok = infer__stack_name(m, vector + 1, s->name, ".conv.bias", INFER__D_ONE, INFER__D_ANY, 0);
+            break;
         case INFER__STEP_FRAME:
             ok = infer__stack_name(m, matrix, s->name, "", INFER__D_ANY, INFER__D_KERNEL, need);
             break;
@@ -510,7 +539,7 @@ static int infer__stack_slots(infer_model *m, infer__steps steps) {
                                        m->stack.row->cls == INFER__CLASS_LAST);
             break;
         case INFER__STEP_NORM:
-            if (!(s->flags & INFER__STEP_BARE))
+            if (s->name)
                 ok = infer__stack_name(m, vector, s->name, ".weight", INFER__D_ONE, INFER__D_ANY, need);
             if (ok && (b || mb))
                 ok = infer__stack_name(m, vector + 1, s->name, ".bias", INFER__D_ONE, INFER__D_ANY, b && need);
@@ -540,6 +569,8 @@ static infer_result infer__stack_find(infer_model *m, infer_error *err) {
     infer__str type = { "", 0 };
     int32_t i;
     int r = 0;
+    if (!INFER__HAS_MEDIA)
+        return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA"); /* and nothing of stacks */
     for (i = 0; i < 2 && r == 0; i++) r = infer__gguf_str(&m->gguf, keys[i][m->stack.kind - 1], &type, err);
     if (r < 0) return (infer_result)r;
     if (r == 0) return infer__error(err, INFER_ERR_FORMAT, "missing key %s", keys[1][m->stack.kind - 1]);

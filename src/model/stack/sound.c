@@ -9,6 +9,7 @@
 #include "../model.h"
 
 enum {
+    INFER__SAMPLES = 640,         /* of a frame: INFER__STACK_SAMPLES */
     INFER__CHUNK_WIDE = 100,      /* frames */
     INFER__CHUNK_ROWS = 13   /* of the pass: half of half of half */
 };
@@ -20,7 +21,9 @@ static int infer__chunked(const infer_model *m) { return m->stack.row->places ==
 
 static void infer__sound_keys(infer__keys *k) {
     infer__stack *s = &k->m->stack;
-    s->bins = infer__key_int(k, "num_mel_bins", 1, 512, 0, 1);
+    s->bins = infer__key_int(k, "num_mel_bins", 1, 640, 0, 1);
+    if (s->row->flags & INFER__STACK_SAMPLES) s->bins = INFER__SAMPLES;
+    else if (!k->failed && s->bins > 512) infer__key_misfit(k, "num_mel_bins", "more than 512");
     s->merged = infer__chunked(k->m) ? infer__half(infer__half(infer__half(s->bins))) : s->merge;
     s->pooled = 2;
 }
@@ -41,7 +44,8 @@ static int infer__chunks_slots(infer_model *m, const infer__step *s, int matrix,
 static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int32_t bins, infer__picture *p,
                                        infer_error *err) {
     const infer__stack *s = &m->stack;
-    const int32_t unit = infer__chunked(m) ? INFER__CHUNK_WIDE : 2, rows = infer__chunked(m) ? INFER__CHUNK_ROWS : 1;
+    const int32_t unit = infer__chunked(m) ? INFER__CHUNK_WIDE : m->stack.row->places ? 2 : 1,
+                  rows = infer__chunked(m) ? INFER__CHUNK_ROWS : 1;
     const infer__step *step;
     int32_t each = 2; /* frames of a row */
     if (bins != s->bins)
@@ -52,8 +56,8 @@ static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int
                             "a sound of %d frames: the model reads multiples of %d below 2^20", (int)frames, (int)unit);
     p->nx = frames;
     p->ny = bins;
-    p->patches = p->rows = p->tokens = frames / unit * rows;
-    if (s->wide < (infer__chunked(m) ? rows : p->rows))
+    p->patches = p->rows = p->tokens = infer__subsampled(m) ? infer__half(infer__half(frames)) : frames / unit * rows;
+    if (s->row->places && s->wide < (infer__chunked(m) ? rows : p->rows))
         return infer__error(err, INFER_ERR_ARGUMENT, "a sound of %d frames: the model has learned %d positions",
                             (int)frames, (int)s->wide);
     for (step = s->row->head; step->kind; step++) {
@@ -127,13 +131,14 @@ static infer_result infer__sound_fill(infer_model *m, infer__picture *p, const f
              infer__picture_buf(m, &p->grid, at[0] + at[1] + at[2] + at[3], 1);
         if (ok) memset(p->grid.host, 0, (size_t)(at[0] + at[1]) * sizeof(float));
     } else ok = infer__picture_buf(m, &p->pixels[0], p->nx + 2, p->ny);
-    ok = ok && infer__picture_buf(m, &p->pixels[1], 1, INFER__MAX(m->hp.n_embd, infer__chunk_channels(m, 0))) &&
+    if (infer__subsampled(m)) ok = ok && infer__conformer_fill(m, p);
+    else ok = ok && infer__picture_buf(m, &p->pixels[1], 1, INFER__MAX(m->hp.n_embd, infer__chunk_channels(m, 0))) &&
          infer__picture_buf(m, &p->places, p->rows, m->hp.n_embd);
     if (!ok) return infer__error(err, INFER_ERR_MEMORY, "no memory for a sound of %d frames", (int)p->nx);
-    memset(p->pixels[1].host, 0, (size_t)p->pixels[1].bytes);
+    if (p->pixels[1].host) memset(p->pixels[1].host, 0, (size_t)p->pixels[1].bytes);
     if (infer__chunked(m)) infer__sound_gather(p, values, (float *)p->pixels[0].host);
     else infer__sound_turn(p, values, (float *)p->pixels[0].host);
-    for (i = 0; i < p->rows; i++)
+    for (i = 0; i < p->rows && m->stack.row->places; i++)
         memcpy((char *)p->places.host + (uint64_t)i * row,
                m->stack.table + (int64_t)(infer__chunked(m) ? i % INFER__CHUNK_ROWS : i) * m->hp.n_embd, (size_t)row);
     return INFER_OK;

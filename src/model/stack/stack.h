@@ -37,6 +37,12 @@ enum {
     INFER__STEP_CONV,    /* t = a convolution of three rows, of every of-th; it is between rows of zeros, too */
     INFER__STEP_CHUNKS,  /* t = three convolutions of chunks of a spectrogram, of is the activation of each: sound.c */
     INFER__STEP_GLU,     /* t = its first half * act(the second half) */
+    INFER__STEP_SUBSAMPLE, /* t = two convolutions of a spectrogram, which halve it, with norms: conformer.c */
+    INFER__STEP_RELATE,  /* t = attention to the last rows, whose distances count, too: conformer.c */
+    INFER__STEP_TAPS,    /* t = a causal convolution of each column */
+    INFER__STEP_ADD,     /* stream = stream + t * of / 2 */
+    INFER__STEP_STEM,    /* mobile.c: the first convolution of a picture, with a norm, and maybe a bias; t = zeros */
+    INFER__STEP_FUSE,    /* t = what layers of two stages gave, by two matrices with norms */
     INFER__STEPS
 };
 enum { /* infer__step.flags */
@@ -94,8 +100,12 @@ enum {
     INFER__STACK_ACT = 32,     /* the activation of FFNs is the row's, whatever keys say */
     INFER__STACK_RANGES = 64,  /* linear layers may have ranges: infer__weight.range */
     INFER__STACK_RESAMPLES = 128,
-    INFER__STACK_AFTER = 256   /* norms of layers come after attention and FFN */
+    INFER__STACK_AFTER = 256,  /* norms of layers come after attention and FFN */
+    INFER__STACK_OWN = 512,    /* layers are the steps `beside`, whose t is their result */
+    INFER__STACK_SAMPLES = 1024, /* frames are 640 samples, whatever the key of bins says */
+    INFER__STACK_BLOCKS = 2048   /* layers are blocks of convolutions, in so many stages: mobile.c */
 };
+enum { INFER__BLOCK_STAGES = 4 };
 
 /* A row: what a type of projector does that its file does not say. */
 typedef struct infer__stack_row {
@@ -109,7 +119,7 @@ typedef struct infer__stack_row {
     uint8_t turn;     /* INFER__TURN_*; 0 = heads are not rotated */
     uint16_t flags;   /* INFER__STACK_* */
     float theta;      /* base of the rotation; 0 = 10000 */
-    const infer__step *input, *beside, *head; /* beside: after layers that have its tensors; NULL = none */
+    const infer__step *input, *beside, *head; /* beside: after layers that have its tensors, or OWN; NULL = none */
 } infer__stack_row;
 
 /* The stack of a model; row NULL: it is none. */
@@ -123,6 +133,7 @@ typedef struct infer__stack {
     int32_t n_beside;                  /* parts beside the layers */
     int32_t ranged;                    /* values of rows that are clamped before products; 0 = none are */
     int32_t queries;                   /* learned ones of a resampler; 0 = there is none */
+    int32_t ends[INFER__BLOCK_STAGES];       /* layers up to the end of each stage of blocks */
     const float *table, *vectors[3]; /* embeddings of positions; of the class token; vectors of the head's last steps */
     int32_t wide, high;              /* of the table: that of a grid, or how many rows; 0 = there is none */
     const float *query;              /* of a resampler: queries x n_out */
@@ -130,11 +141,13 @@ typedef struct infer__stack {
 } infer__stack;
 
 /* The picture or sound of a running pass. Arrays on the host: patches of frames, rows of PLACES; out: the result.
- * Of sounds nx are frames, ny bins, pixels[0] what the first convolution reads, pixels[1] zeros. */
+ * Of sounds nx are frames, ny bins, pixels[0] what the first convolution reads, pixels[1] zeros; of blocks of
+ * convolutions pixels[0] is the picture, grid their planes. */
 typedef struct infer__picture {
     int32_t nx, ny, patches, rows, tokens; /* patches; rows of the pass, with class tokens */
     infer__buf pixels[2], places, lists, grid; /* grid: places of rows for a resampler; scratch of chunks */
     int32_t *axis[2]; /* rows: y and x of each */
+    uint64_t rooms[8]; /* of blocks: where scratch begins in grid, in floats */
     float *out;
     infer_progress_fn progress; /* after every layer; NULL = none */
     void *progress_user;
@@ -186,6 +199,13 @@ static int infer__chunks_slots(infer_model *m, const infer__step *s, int matrix,
 static infer_result infer__sound_sizes(const infer_model *m, int32_t frames, int32_t bins, infer__picture *p,
                                        infer_error *err);
 static infer_result infer__sound_fill(infer_model *m, infer__picture *p, const float *values, infer_error *err);
+/* mobile.c: keys; the part of a layer; sizes and scratch of a picture; shapes of its steps, and they */
+static void infer__blocks_keys(infer__keys *k, infer__hparams *hp);
+static void infer__blocks_part(infer_model *m, infer__layer *l);
+static void infer__stack_part(const infer_model *m, infer__layer *l, const infer__sublayer_kind *kind); /* rows.c */
+static infer_result infer__blocks_sizes(const infer_model *m, int32_t width, int32_t height, infer__picture *p,
+                                        infer_error *err);
+static infer_result infer__blocks_fill(infer_model *m, infer__picture *p, const float *values, infer_error *err);
 static int infer__picture_buf(infer_model *m, infer__buf *b, int64_t rows, int64_t cols); /* picture.c */
 static int infer__stack_name(infer_model *m, int slot, const char *name, const char *end, int rows, int cols, int need);
 /* ---- steps.c, and sound.c, which has some of them --------------------------------------------------------------- */
@@ -219,7 +239,22 @@ static void infer__step_frames(infer__walk *w);
 static void infer__step_conv(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b);
 static void infer__step_chunks(infer__walk *w, const infer__step *s, const infer__weight *m, const infer__weight *b);
 static void infer__step_glu(infer__walk *w, const infer__step *s);
+static infer_result infer__blocks_flow(const infer_model *m, const infer__step *s, const infer__weight *w,
+                                       const infer__weight *v, infer__flow *f, infer_error *err);
+static void infer__step_stem(infer__walk *w, const infer__weight *m, const infer__weight *v);
+static void infer__step_fuse(infer__walk *w, const infer__weight *m, const infer__weight *v);
 static void infer__step_fill(infer__walk *w, int32_t rows);
+/* conformer.c: names of tensors; shapes; what a pass has of a sound; the steps. m, v: a step's first matrix, vector */
+enum { INFER__RELATE_ROWS = 12, INFER__RELATE_TAPS = 5 };
+static int infer__subsampled(const infer_model *m);
+static int infer__conformer_slots(infer_model *m, const infer__step *s, int matrix, int vector);
+static infer_result infer__conformer_flow(const infer_model *m, const infer__layer *l, infer__steps s, infer__flow *f,
+                                          infer_error *err);
+static infer_result infer__conformer_split(infer_model *m, int kind, infer__weight *w, infer_error *err);
+static int infer__conformer_fill(infer_model *m, infer__picture *p);
+static void infer__step_subsample(infer__walk *w, const infer__weight *m, const infer__weight *v);
+static void infer__step_relate(infer__walk *w, const infer__weight *m, const infer__weight *v);
+static void infer__step_taps(infer__walk *w, const infer__weight *m, const infer__weight *v);
 
 /* rows.c: the ranges of a layer's matrices: infer__weight.range */
 static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_error *err);

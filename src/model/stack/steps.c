@@ -29,7 +29,9 @@ static void infer__steps_next(infer__steps *s) {
         { INFER__STEP_MATRIX, 1, 1 }, { INFER__STEP_FRAME, 1, 0 }, { INFER__STEP_PLACES, 1, 1 },
         { INFER__STEP_NORM, 0, 2 },   { INFER__STEP_GATED, 2, 2 }, { INFER__STEP_STD, 0, 2 },
         { INFER__STEP_BREAKS, 0, 1 }, { INFER__STEP_WRAP, 0, 2 },  { INFER__STEP_RESAMPLE, 5, 6 },
-        { INFER__STEP_CONV, 1, 1 },   { INFER__STEP_CHUNKS, 3, 3 } };
+        { INFER__STEP_CONV, 1, 1 },   { INFER__STEP_CHUNKS, 3, 3 }, { INFER__STEP_SUBSAMPLE, 2, 6 },
+        { INFER__STEP_RELATE, 4, 2 }, { INFER__STEP_TAPS, 1, 1 },     { INFER__STEP_STEM, 1, 2 },
+        { INFER__STEP_FUSE, 2, 2 } };
     size_t i;
     for (i = 0; i < INFER__COUNT(takes); i++)
         if (takes[i].kind == s->s->kind) {
@@ -139,6 +141,10 @@ static infer_result infer__steps_flow(const infer_model *m, const infer__layer *
             f->times /= s.s->of;
             break;
         case INFER__STEP_CHUNKS: r = infer__chunks_flow(m, w, v, f, err); break;
+        case INFER__STEP_SUBSAMPLE: case INFER__STEP_RELATE: case INFER__STEP_TAPS: case INFER__STEP_ADD:
+            r = infer__conformer_flow(m, l, s, f, err);
+            break;
+        case INFER__STEP_STEM: case INFER__STEP_FUSE: r = infer__blocks_flow(m, s.s, w, v, f, err); break;
         case INFER__STEP_GLU:
             f->cols /= 2;
             if (cols % 2) r = infer__error(err, INFER_ERR_FORMAT, "%d values are no two halves", (int)cols);
@@ -266,6 +272,10 @@ static infer_result infer__steps_split(infer_model *m, infer__layer *l, infer__s
             r = infer__weight_turn(m, w + 1, 0, 9, err);
             if (!r) r = infer__weight_turn(m, w + 2, 0, 9, err);
             break;
+        case INFER__STEP_SUBSAMPLE: case INFER__STEP_RELATE: case INFER__STEP_TAPS:
+            r = infer__conformer_split(m, s.s->kind, w, err);
+            break;
+        case INFER__STEP_STEM: r = infer__weight_turn(m, w, 0, 9, err); break;
         case INFER__STEP_RESAMPLE: r = infer__weight_keep(m, w, &m->stack.query, err); break;
         case INFER__STEP_PLACES:
             r = infer__steps_table(m, w, err);
@@ -296,7 +306,8 @@ static void infer__steps_needs(const infer_model *m, const infer__layer *l, infe
     infer__flow f;
     infer__steps_flow(m, l, s, &f, &e);
     infer__need_cols(n, (int32_t)f.widest);
-    if (s.s->kind == INFER__STEP_CHUNKS) n->rows = INFER__MAX(n->rows, INFER__CHUNK_PIECE);
+    if (s.s->kind == INFER__STEP_CHUNKS || s.s->kind == INFER__STEP_SUBSAMPLE)
+        n->rows = INFER__MAX(n->rows, INFER__CHUNK_PIECE);
     if (m->stack.queries && s.s == m->stack.row->head)
         infer__need_attention(n, m->hp.n_out / INFER__RESAMPLE_HEAD, INFER__RESAMPLE_HEAD, INFER__RESAMPLE_HEAD);
 }
@@ -330,7 +341,7 @@ static infer__tensor infer__walk_host(infer__walk *w, const infer__buf *from, in
 static void infer__step_norm(infer__walk *w, const infer__step *s, const infer__weight *v) {
     const infer__tensor y = infer__walk_room(w, 1, w->t.rows, w->t.cols);
     infer__norm_args a = infer__norm_of(w->c, v, &w->t, &y);
-    if (!v->type && s->flags & INFER__STEP_MAY) return;
+    if (!v->type && s->flags & INFER__STEP_MAY && !(s->flags & INFER__STEP_BARE)) return;
     if (s->of != INFER__STEP_OWN) a.kind = s->of;
     if (s->eps > 0) a.eps = s->eps;
     infer__ops_of(&w->c->ctx)->norm(&w->c->ctx, &a);
@@ -589,15 +600,32 @@ static void infer__step_run(infer__walk *w, const infer__steps *s, const infer__
     case INFER__STEP_CONV: infer__step_conv(w, s->s, m, v); break;
     case INFER__STEP_CHUNKS: infer__step_chunks(w, s->s, m, v); break;
     case INFER__STEP_GLU: infer__step_glu(w, s->s); break;
+    case INFER__STEP_SUBSAMPLE: infer__step_subsample(w, m, v); break;
+    case INFER__STEP_RELATE: infer__step_relate(w, m, v); break;
+    case INFER__STEP_TAPS: infer__step_taps(w, m, v); break;
+    case INFER__STEP_ADD: infer__add_scaled(c, &w->t, (float)s->s->of / 2, &w->x); break;
+    case INFER__STEP_STEM: infer__step_stem(w, m, v); break;
+    case INFER__STEP_FUSE: infer__step_fuse(w, m, v); break;
     default: break;
     }
 }
 
 static const char *infer__step_text(const infer__step *s) {
-    static const char *const names[INFER__STEPS] = {
-        "",      "patches", "matrix", "frame", "positions", "norm",  "act", "gated",  "stream", "drop",
-        "merge", "pool",    "keep",   "kept",  "join",      "scale", "std", "breaks", "wrap",   "resample",
-        "frames", "convolution", "chunks", "halves"};
+    static const char *const names[INFER__STEPS] = {"",           "patches",
+                                                    "matrix",     "frame",
+                                                    "positions",  "norm",
+                                                    "act",        "gated",
+                                                    "stream",     "drop",
+                                                    "merge",      "pool",
+                                                    "keep",       "kept",
+                                                    "join",       "scale",
+                                                    "std",        "breaks",
+                                                    "wrap",       "resample",
+                                                    "frames",     "convolution",
+                                                    "chunks",     "halves",
+                                                    "subsampled", "relative attention",
+                                                    "taps",       "added",
+                                                    "stem",       "fusion"};
     return names[s->kind];
 }
 
@@ -640,8 +668,11 @@ static const char *infer__steps_lacks(const infer__ops *ops, const infer__layer 
 
 static infer_result infer__steps_ends(const infer_model *m, infer__steps s, const infer__flow *f, infer_error *err) {
     const int in = s.matrix == INFER__W_STACK_IN_M0;
-    if (f->cols == (in || (s.s == m->stack.row->beside && m->stack.n_features) ? m->hp.n_embd
-                    : s.s == m->stack.row->beside ? m->hp.n_out : infer__stack_width(m)))
+    if (f->cols ==
+        (in || (s.s == m->stack.row->beside && (m->stack.n_features || m->stack.row->flags & INFER__STACK_OWN))
+             ? m->hp.n_embd
+         : s.s == m->stack.row->beside ? m->hp.n_out
+                                       : infer__stack_width(m)))
         return INFER_OK;
     return in ? infer__error(err, INFER_ERR_FORMAT, "the patches' embeddings are %d values, the layers need %d",
                              (int)f->cols, (int)m->hp.n_embd)
@@ -665,7 +696,9 @@ static void infer__steps_end_head(infer_context *c, infer__tensor *t, infer__ten
                                      (uint64_t)t->rows * (uint64_t)t->cols * sizeof(float));
 }
 
-static void infer__steps_end_beside(infer_context *c, infer__tensor *t, infer__tensor *x) { (void)c, (void)t, (void)x; }
+static void infer__steps_end_beside(infer_context *c, infer__tensor *t, infer__tensor *x) {
+    if (c->model->stack.row->flags & INFER__STACK_OWN) infer__copy_rows(c, t, x);
+}
 
 /* The functions of a kind, for its list of steps. */
 #define INFER__STEPS_FUNCTIONS(which)                                                                                  \

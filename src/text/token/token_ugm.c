@@ -144,6 +144,9 @@ static int infer__ugm_normalise(const infer__vocab *v, const infer__lexicon *x, 
             w->text[w->text_n++] = to[i];
         }
     }
+    if (begun || !v->add_space_prefix || w->text_n == 0) return 1;
+    if (!infer__ugm_grow(w, 3)) return 0;
+    infer__ugm_space(w); /* spaces alone: SentencePiece puts its space before them, llama.cpp before words only */
     return 1;
 }
 

@@ -6,6 +6,7 @@
  * Rules: a word with a part that is no token is one unknown token.
  * Method: BERT (Devlin et al. 2018), as its models were trained: where accents go, texts are decomposed and lose marks
  *        of category Mn; a word of over 100 characters is unknown (Hugging Face's limit; Google's code has 200).
+ *        Controls are dropped, also those that are white space (U+000B, U+0085), but tabs and ends of lines.
  *        llama.cpp keeps only the first character of a decomposition (of a Hangul syllable the leading consonant),
  *        drops all of category M, and has no limit.
  * Start: infer__wpm_tokenize.
@@ -55,11 +56,13 @@ static int infer__wpm_tokenize(const infer__vocab *v, const infer__lexicon *x, i
     w->word_n = n;
     for (; n > 0 && infer__watch_work(w->watch, 1); s += len, n -= len) {
         uint32_t cp = infer__utf8_next(s, n, &len, NULL), rest[3], c;
-        int alone, more = v->strip_accents ? infer__uc_rest(cp, rest + 1) : 0, i;
+        int alone, dropped, more = v->strip_accents ? infer__uc_rest(cp, rest + 1) : 0, i;
         rest[0] = v->strip_accents ? infer__uc_base(cp) : cp;
         c = infer__uc_class(rest[0]);
+        dropped =
+            infer__uc_control(rest[0]) && !(cp == '\t' || cp == '\n' || cp == '\r'); /* some are white space, too */
         alone = (c & INFER__UC_PUNCT) || (rest[0] < 0x7f && (c & INFER__UC_SYMBOL)) || infer__wpm_is_cjk(rest[0]);
-        if (alone || (c & INFER__UC_SPACE)) {
+        if (alone || ((c & INFER__UC_SPACE) && !dropped)) {
             if (end > head) infer__wpm_word(v, x, w, end, sink);
             end = head;
             if (!alone) continue;

@@ -140,6 +140,13 @@ static int refuse(const checkpoint *c, const char *what) {
     return cli_fail(c->command, "%s/config.json: %s is not supported in models of the architecture %s", c->folder, what, c->arch) == CLI_DONE;
 }
 
+/* Mistral's and StarCoder2's windows, which llama.cpp's converter leaves out, too: its rows for them have none. */
+static void tell_window(const checkpoint *c) {
+    const uint64_t window = cfg_int(c, "sliding_window", 0), context = cfg_int(c, "max_position_embeddings", 0);
+    if (window == 0 || window >= context || !cfg_true(c, "use_sliding_window", 1) || key_named(c, "attention.sliding_window")) return;
+    fprintf(stderr, "warning: %s/config.json: sliding_window is left out, as llama.cpp's converter does: longer texts than %lu tokens are seen whole\n", c->folder, (unsigned long)window);
+}
+
 int check_made(const checkpoint *c) {
     const infer_json *type = cfg_rope(c, "full_attention", "rope_type|type");
     const file_key *rotated = key_named(c, "rope.dimension_count");
@@ -149,5 +156,6 @@ int check_made(const checkpoint *c) {
     if (has_layers_of(c, "sliding_attention") && key_named(c, "attention.sliding_window") == NULL) return refuse(c, "layer_types with sliding_attention");
     if (cfg_tied(c) == 0 && has_head(c) && !file_find_tensor(c->m, "output.weight"))
         return cli_fail(c->command, "%s: tensor lm_head.weight is missing: config.json says that tie_word_embeddings is false", c->folder) == CLI_DONE;
+    tell_window(c);
     return 1;
 }

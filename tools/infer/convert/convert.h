@@ -142,6 +142,7 @@ made *make_whole(checkpoint *c, const char *name, st_tensor *from, int squeezed)
 made *make_values(checkpoint *c, const char *name, uint64_t n, float **values);
 /* Everything is there: sizes and types agree. */
 int make_done(checkpoint *c);
+void made_drop(checkpoint *c, size_t i, size_t after); /* `after`: tensors that follow */
 int made_read(checkpoint *c, const file_tensor *t, uint64_t offset, void *to, size_t n);
 
 /* ---- names.c -------------------------------------------------------------------------------- */
@@ -203,7 +204,7 @@ int checkpoint_is_file(const checkpoint *c, const char *path); /* is it one of t
 void checkpoint_sizes(checkpoint *c);    /* c->n_*, from its config */
 int checkpoint_take_keys(checkpoint *c); /* what was written to c->keys becomes the model's */
 
-/* ---- lora.c, lora_base.c, lora_pairs.c ----------------------------------------------------------- */
+/* ---- lora.c, lora_base.c, lora_fused.c, lora_pairs.c ----------------------------------------------------------- */
 
 /* A matrix W of the checkpoint that an adapter is for: W += alpha / rank * B A. */
 typedef struct lora_module {
@@ -238,6 +239,8 @@ int lora_open(file_model *m, const char *command, const char *folder, const char
 void lora_close(lora *l);
 /* The config of the base, to l->through: its folder's, or one made from its file's keys. */
 int lora_base(lora *l);
+/* Where the base's file has one tensor in place of several of l->to, these become one. */
+int lora_fuse(lora *l);
 /* Pairs A, B of l->out from the views of l->through. *turned: modules were found to be stored as [inputs][outputs]; nothing is made then. */
 int lora_pairs(lora *l, int *turned);
 

@@ -416,8 +416,8 @@ static int fill(lora *l, const char *base) {
     if (!base_of(l, base) || !make_through(l) || !lora_base(l)) return 0;
     for (i = 0; i < l->out->st.n; i++)
         if (cli_ends_with(l->out->st.tensors[i].name, SAVED) && !check_saved(l, &l->out->st.tensors[i])) return 0;
-    if (!go_through(l) || !lora_pairs(l, &turned)) return 0;
-    if (turned && (!go_through(l) || !lora_pairs(l, &turned))) return 0;
+    if (!go_through(l) || !lora_fuse(l) || !lora_pairs(l, &turned)) return 0;
+    if (turned && (!go_through(l) || !lora_fuse(l) || !lora_pairs(l, &turned))) return 0;
     return write_keys(l) && make_done(l->out);
 }
 

@@ -38,6 +38,13 @@ made *make(checkpoint *c, const char *name, int n_dims, const uint64_t *dims) {
     return &c->made[n];
 }
 
+void made_drop(checkpoint *c, size_t i, size_t after) {
+    made *m = &c->made[i];
+    free(m->views);
+    free(m->values);
+    memmove(m, m + 1, after * sizeof *m);
+}
+
 view *make_view(checkpoint *c, made *m, st_tensor *from, uint64_t first) {
     view *grown, *v;
     if (m == NULL) return NULL;

@@ -43,6 +43,7 @@ typedef struct file_model {
     FILE *file;          /* the part that is open, and where it is */
     int open_part;
     uint64_t at;
+    int *was;            /* quantize --prune-layers: the numbers that layers had; NULL = the same */
     struct checkpoint *folder; /* a Hugging Face folder, read as a model: the tensors' data comes from it; or NULL */
 } file_model;
 
@@ -73,6 +74,7 @@ int file_measure(const file_model *m, const char *path, file_tensor *t); /* rows
 /* The header of the file that is open, whose path this is: adds its keys and tensors. */
 int file_read_header(file_model *m, const char *path, int part);
 void file_drop_keys(file_model *m, size_t from);
+void file_drop_tensor(file_model *m, size_t i);
 size_t file_value_bytes(uint32_t type, const unsigned char *p); /* of a value that is known to be in order */
 /* A scalar, or a string, at p. Returns the bytes it takes. */
 size_t value_decode(uint32_t type, const unsigned char *p, infer_meta *out);

@@ -191,12 +191,23 @@ int file_open_with(file_model *m, const char *command, const char *path, const c
 
 const char *file_base(const file_model *m) { return m->folder && m->folder->lora ? m->folder->lora->base_path : NULL; }
 
+void file_drop_tensor(file_model *m, size_t i) {
+    file_tensor *t = &m->tensors[i];
+    const size_t after = m->n_tensors - i - 1;
+    free(t->name);
+    m->data_bytes -= t->bytes;
+    memmove(t, t + 1, after * sizeof *t);
+    if (m->folder) made_drop(m->folder, i, after);
+    m->n_tensors--;
+}
+
 void file_close(file_model *m) {
     checkpoint_close(m->folder);
     file_drop_keys(m, 0);
     while (m->n_tensors > 0) free(m->tensors[--m->n_tensors].name);
     free(m->keys);
     free(m->tensors);
+    free(m->was);
     if (m->file) fclose(m->file);
     memset(m, 0, sizeof *m);
 }

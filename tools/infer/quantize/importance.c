@@ -4,17 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The entry of a tensor, under the name that it had before layers were left out. */
+static const imatrix_entry *entry_of(const importance *im, const char *name) {
+    const imatrix_entry *e = NULL;
+    char *before = im->model->was ? file_name_before(im->model, name) : NULL;
+    if (im->file.open && (before || im->model->was == NULL)) e = imatrix_find(&im->file, before ? before : name);
+    free(before);
+    return e;
+}
+
 int importance_open(importance *im, const char *command, const char *path, const file_model *m) {
     size_t i;
+    im->model = m;
     if (!imatrix_open(&im->file, command, path)) return 0;
-    for (i = 0; i < m->n_tensors && !imatrix_find(&im->file, m->tensors[i].name); i++) {}
+    for (i = 0; i < m->n_tensors && !entry_of(im, m->tensors[i].name); i++) {}
     return i < m->n_tensors || cli_fail(command, "%s: it has no tensor of %s: it is of another model", path, m->path) == CLI_DONE;
 }
 
-int importance_has(const importance *im, const file_tensor *t) { return im->file.open && imatrix_find(&im->file, t->name) != NULL; }
+int importance_has(const importance *im, const file_tensor *t) { return im->model && entry_of(im, t->name) != NULL; }
 
 int importance_read(importance *im, const file_tensor *t, float **out, uint64_t *n_matrices) {
-    const imatrix_entry *e = im->file.open ? imatrix_find(&im->file, t->name) : NULL;
+    const imatrix_entry *e = im->model ? entry_of(im, t->name) : NULL;
     const char *command = im->file.command;
     float *x, *counts;
     uint64_t n, i, each;

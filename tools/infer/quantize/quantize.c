@@ -2,6 +2,8 @@
  * may also stay. */
 #include "quantize.h"
 
+#include "../convert/convert.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +18,7 @@ typedef struct job {
     file_tensor *tensors; /* as the new file has them */
     int threads, json, error, again, checked; /* checked: the library must compute it. error: measured for each tensor; again: types with blocks may be encoded again */
     cli_list types, keep;
-    const char *output, *embedding, *matrix, *compared, *pre, *base;
+    const char *output, *embedding, *matrix, *compared, *pre, *base, *prune;
     int64_t target; /* bytes; 0: none */
     int64_t max_size, max_tensors; /* of a file; 0: no limit */
     int keep_split;
@@ -300,8 +302,9 @@ static int check_adapter(const job *j, const char *path) {
 
 static int write_tensor(void *user, gguf_out *out, size_t i, out_progress *p) {
     job *j = user;
-    /* Of the latter values that are no numbers are found on the way. */
-    if (!changes(j, i) && !(j->checked && !has_blocks(j->tensors[i].type))) return out_copy(out, &j->in, &j->in.tensors[i], p);
+    const uint32_t type = j->tensors[i].type;
+    /* Numbers that stay what they are go the same way: values that are none are found there. */
+    if (!changes(j, i) && type != TYPE_F32 && type != TYPE_F16 && type != TYPE_BF16) return out_copy(out, &j->in, &j->in.tensors[i], p);
     j->converting.out = out;
     j->converting.progress = p;
     return convert_one(j, &j->converting, i);
@@ -422,7 +425,8 @@ static int check_adapter_options(const job *j) {
     int i;
     if (file_base(&j->in) == NULL) return j->base == NULL || cli_usage_error(j->command, "--base is for folders with an adapter (adapter_config.json)") == CLI_DONE;
     if (j->max_size || j->max_tensors) return cli_usage_error(j->command, "an adapter is one file: it is not split") == CLI_DONE;
-    if (j->matrix || j->target || j->output || j->embedding) return cli_usage_error(j->command, "an adapter has no importance, no size to aim at and no types by kinds of matrices") == CLI_DONE;
+    if (j->matrix || j->target || j->output || j->embedding || j->prune)
+        return cli_usage_error(j->command, "an adapter has no importance, no size to aim at, no layers to leave out and no types by kinds of matrices") == CLI_DONE;
     if (j->recipe && strstr(TYPES, recipe_name(j->recipe)) == NULL) return cli_usage_error(j->command, "an adapter can be %s", TYPES) == CLI_DONE;
     for (i = 0; i < j->types.n; i++)
         if (type_named(strrchr(j->types.items[i], '=') + 1, &t) < 0 || strstr(TYPES, t.name) == NULL) return cli_usage_error(j->command, "an adapter can be %s", TYPES) == CLI_DONE;
@@ -441,6 +445,7 @@ static int run_command(job *j, const char *in, const char *path, const cli_commo
     if (j->compared) j->error = 1;
     if (!file_open_with(&j->in, j->command, in, j->pre, j->base)) return CLI_FAILED;
     if (!check_adapter_options(j)) return CLI_USAGE;
+    if (j->prune && !file_prune(&j->in, j->prune)) return CLI_FAILED;
     if (j->in.folder) j->checked = 1;
     if (j->keep_split && (j->max_size || j->max_tensors)) return cli_usage_error(j->command, "--keep-split says already where to split");
     if (j->keep_split && file_find_key(&j->in, "split.count") == NULL) return cli_usage_error(j->command, "--keep-split: %s is not split", in);
@@ -486,6 +491,7 @@ int cmd_quantize(int argc, char **argv) {
         {"--type|--tensor-type", OPT_LIST, &j.types, "PATTERN=TYPE", "the type of tensors whose name has this part (* stands for anything)", 0, 0},
         {"--compare", OPT_STRING, &j.compared, "TYPE,TYPE,..", "with --dry-run: also the sizes and errors of these types", 0, 0},
         {"--keep-split", OPT_FLAG, &j.keep_split, NULL, "of a split model: write it split in the same places", 0, 0},
+        {"--prune-layers", OPT_STRING, &j.prune, "N,N,..", "leave out these layers; the others move up, also for --type and --keep", 0, 0},
         {"--requantize|--allow-requantize", OPT_FLAG, &j.again, NULL, "also of a file that is quantised already", 0, 0},
         COMMON_OPTIONS,
     };

@@ -42,11 +42,19 @@ int type_wants_importance(int32_t type);
 /* A type whose blocks fit into rows of this width: the same, or one of about its size. */
 int32_t type_fitting(int32_t type, uint64_t width);
 
+/* ---- prune.c -------------------------------------------------------------------------------- */
+
+/* Removes layers, "0,3,4" of the model's block_count, and gives the others their places. An error where one of these would compute something else. */
+int file_prune(file_model *m, const char *list);
+/* The name that a tensor had before, to be freed. */
+char *file_name_before(const file_model *m, const char *name);
+
 /* ---- importance.c --------------------------------------------------------------------------- */
 
 /* How much each column of each matrix counts. Zero-initialised: no matrix has any. */
 typedef struct importance {
     imatrix_file file;
+    const file_model *model; /* that it is for */
 } importance;
 /* A file without any tensor of m is of another model. */
 int importance_open(importance *im, const char *command, const char *path, const file_model *m);

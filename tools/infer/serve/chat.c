@@ -78,7 +78,7 @@ int chat_messages(job *j, const infer_json *messages) {
     if (infer_json_kind(messages) != INFER_JSON_ARRAY || n == 0)
         return fail(f, 400, "invalid_type", "messages", "'messages' must be a list of at least one message");
     if (j->model->template_text == NULL && !j->server->options->chatml)
-        return fail(f, 400, "no_chat_template", "model", "the model has no chat template (start the server with --chatml, or --template FILE)");
+        return fail(f, 400, "no_chat_template", "model", "the model has no chat template (give --chatml, or --template FILE)");
     out(&j->messages, "[");
     for (i = 0; i < n; i++) {
         const infer_json *m = infer_json_at(messages, i);
@@ -161,6 +161,10 @@ int chat_response_format(job *j, const infer_json *format, const char *where) {
         p.gbnf = j->asked.grammar;
         if (!chat_grammar(j, &p, "grammar")) return 0;
         memset(&p, 0, sizeof p);
+    }
+    if (j->asked.schema) {
+        j->formed = 1;
+        if (!schema_grammar(j, j->asked.schema, "schema")) return 0;
     }
     if (format == NULL || json_is(type, "text")) return 1;
     j->formed = 1;
@@ -380,4 +384,11 @@ int chat_check(job *j) {
     if (!opens) return 1;
     return fail(&j->call->failure, 400, "unsupported_parameter", "response_format",
                 "unsupported parameter: replies of this model begin with reasoning, and its template cannot switch that off");
+}
+
+int chat_prepare(job *j) {
+    asked *a = &j->asked;
+    a->has_parallel = infer_json_kind(infer_json_get(j->call->json, "parallel_tool_calls")) != INFER_JSON_NULL;
+    return chat_messages(j, a->messages) && chat_variables(j) && chat_response_format(j, a->response_format, "response_format") &&
+           chat_tools(j, a->tools, a->tool_choice) && chat_check(j);
 }

@@ -106,22 +106,6 @@ static void stream_finish(job *j) { sse_done(j, CHUNK); }
 
 /* ---- the whole reply ------------------------------------------------------------------------ */
 
-static void keep_text(job *j, choice *c, int reasoning, const char *s, size_t n) {
-    (void)j;
-    out(reasoning ? &c->reasoning : &c->text, "%S", s, n);
-}
-
-static void keep_call(job *j, choice *c, int number, const char *id, const char *name) {
-    (void)j;
-    out(&c->calls, "%s{\"id\":%j,\"type\":\"function\",\"function\":{\"name\":%j,\"arguments\":", number ? "," : "", id, name);
-}
-
-static void keep_arguments(job *j, choice *c, int number, const char *s, size_t n) {
-    (void)j;
-    (void)number;
-    out(&c->calls, "%J}}", s, n);
-}
-
 static void whole_choice(job *j, choice *c) {
     out(&j->out, "%s{\"index\":%d,\"message\":{\"role\":\"assistant\",\"content\":", c->index ? "," : "", (long long)c->index);
     if (c->text.n == 0 && c->n_calls) out(&j->out, "null");
@@ -141,7 +125,7 @@ static void whole(job *j) {
 }
 
 static const writer STREAM = {stream_start, on_token, stream_text, stream_call, stream_arguments, stream_end, stream_finish, sse_broken, NULL};
-static const writer WHOLE = {NULL, on_token, keep_text, keep_call, keep_arguments, NULL, NULL, NULL, whole};
+static const writer WHOLE = {NULL, on_token, reply_text, reply_call, reply_arguments, NULL, NULL, NULL, whole};
 
 /* ---- the request ---------------------------------------------------------------------------- */
 
@@ -151,9 +135,7 @@ static int prepare(job *j) {
     if (!take_stream_options(j)) return 0;
     if (a->top_logprobs >= 0 && !a->logprobs) return fail(f, 400, NULL, "top_logprobs", "'top_logprobs' needs 'logprobs'");
     if (a->logprobs) j->k = a->top_logprobs > 0 ? (int)a->top_logprobs : 0;
-    a->has_parallel = infer_json_kind(infer_json_get(j->call->json, "parallel_tool_calls")) != INFER_JSON_NULL;
-    return chat_messages(j, a->messages) && chat_variables(j) && chat_response_format(j, a->response_format, "response_format") &&
-           chat_tools(j, a->tools, a->tool_choice) && chat_check(j);
+    return chat_prepare(j);
 }
 
 void route_chat_completions(call *c) {

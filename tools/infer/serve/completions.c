@@ -151,12 +151,6 @@ static void stream_end(job *j, choice *c) { chunk(j, c, "", 0, finish_reason(c))
 
 static void stream_finish(job *j) { sse_done(j, OBJECT); }
 
-static void keep_text(job *j, choice *c, int reasoning, const char *s, size_t n) {
-    (void)j;
-    (void)reasoning;
-    out(&c->text, "%S", s, n);
-}
-
 static void whole(job *j) {
     cli_text text;
     int i;
@@ -174,7 +168,7 @@ static void whole(job *j) {
 }
 
 static const writer STREAM = {stream_start, on_token, stream_text, NULL, NULL, stream_end, stream_finish, sse_broken, NULL};
-static const writer WHOLE = {NULL, on_token, keep_text, NULL, NULL, NULL, NULL, NULL, whole};
+static const writer WHOLE = {NULL, on_token, reply_text, NULL, NULL, NULL, NULL, NULL, whole};
 
 /* ---- prompts -------------------------------------------------------------------------------- */
 
@@ -187,20 +181,9 @@ static void prompts_free(void *own) {
     free(p);
 }
 
-static int take_text(job *j, prompt *p, const char *text, size_t n) {
-    failure *f = &j->call->failure;
-    p->text = text;
-    p->n_text = n;
-    if (!text_tokens(j->model, text, n, j->asked.suffix, INFER_TEXT_ADD_SPECIAL, &p->ids, &p->n, f)) return 0;
-    return p->n > 0 || fail(f, 400, NULL, "prompt", "'prompt' is empty, and the model has no token for the beginning");
-}
-
-static int take_ids(job *j, prompt *p, const infer_json *list) {
-    failure *f = &j->call->failure;
-    if (!json_tokens(list, j->model->info.vocab, &p->ids, &p->n, "prompt", "a text, a list of texts, a list of tokens or a list of such lists", f))
-        return 0;
-    if (j->asked.suffix) return fail(f, 400, NULL, "suffix", "'suffix' needs a 'prompt' of text");
-    return p->n > 0 || fail(f, 400, NULL, "prompt", "'prompt' is empty");
+static int take_prompt(job *j, prompt *p, const infer_json *one) {
+    p->text = infer_json_string(one, &p->n_text);
+    return prompt_tokens(j->model, one, j->asked.suffix, &p->ids, &p->n, &j->call->failure);
 }
 
 static int take_prompts(job *j) {
@@ -209,7 +192,7 @@ static int take_prompts(job *j) {
     const int several = infer_json_kind(given) == INFER_JSON_ARRAY && infer_json_kind(first) != INFER_JSON_INT;
     const size_t n = several ? infer_json_count(given) : 1;
     prompts *p;
-    size_t i, length;
+    size_t i;
     if (given == NULL) return fail(f, 400, NULL, "prompt", "'prompt' is missing");
     if (n == 0 || n > MAX_CHOICES) return fail(f, 400, NULL, "prompt", "'prompt' must have 1 to %d texts", (int)MAX_CHOICES);
     p = calloc(1, sizeof *p);
@@ -222,8 +205,7 @@ static int take_prompts(job *j) {
     j->own_free = prompts_free;
     for (i = 0; i < n; i++) {
         const infer_json *one = several ? infer_json_at(given, i) : given;
-        const char *text = infer_json_string(one, &length);
-        if (text ? !take_text(j, &p->list[i], text, length) : !take_ids(j, &p->list[i], one)) return 0;
+        if (!take_prompt(j, &p->list[i], one)) return 0;
     }
     return 1;
 }

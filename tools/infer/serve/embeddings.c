@@ -164,16 +164,52 @@ static void write_vector(cli_text *t, const float *v, int32_t width, int base64)
     out(t, base64 ? "\"" : "]");
 }
 
-void texts_join(texts **list, texts *t) {
+/* ---- the model's context for them ------------------------------------------------------------ */
+
+static void texts_join(texts **list, texts *t) {
     while (*list) list = &(*list)->next;
     t->next = NULL;
     *list = t;
 }
 
-void texts_leave(texts **list, texts *t) {
+static void texts_leave(texts **list, texts *t) {
     while (*list && *list != t) list = &(*list)->next;
     if (*list) *list = t->next;
     t->next = NULL;
+}
+
+int models_texts(server *s, served *m, struct texts *t, failure *f) {
+    infer_context_params params;
+    infer_error err;
+    int busy;
+    pthread_mutex_lock(&s->models_lock);
+    busy = m->texts_waiting >= s->options->waiting;
+    m->texts_waiting += !busy;
+    if (!busy && t) texts_join(&m->asking, t);
+    pthread_mutex_unlock(&s->models_lock);
+    if (busy) {
+        f->retry = 1;
+        return fail(f, 429, "rate_limit_exceeded", NULL, "too many requests wait");
+    }
+    pthread_mutex_lock(&m->texts_lock);
+    if (m->texts) return 1;
+    cli_context_params(s->options->common, &params);
+    params.cells = m->positions;
+    if (infer_context_create(&m->texts, m->model, &params, &err) == INFER_OK && cli_adapters_use(serve_command, m->texts)) return 1;
+    infer_context_destroy(m->texts);
+    m->texts = NULL;
+    pthread_mutex_lock(&s->models_lock);
+    if (t) texts_leave(&m->asking, t);
+    pthread_mutex_unlock(&s->models_lock);
+    models_texts_done(s, m);
+    return fail_by(f, err.code, err.message);
+}
+
+void models_texts_done(server *s, served *m) {
+    pthread_mutex_unlock(&m->texts_lock);
+    pthread_mutex_lock(&s->models_lock);
+    m->texts_waiting--;
+    pthread_mutex_unlock(&s->models_lock);
 }
 
 /* One request alone. */

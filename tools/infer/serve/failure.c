@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+const char *serve_command = "serve";
+
 int fail(failure *f, int status, const char *code, const char *param, const char *format, ...) {
     va_list list;
     if (f->status) return 0;

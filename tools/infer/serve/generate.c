@@ -21,8 +21,8 @@ static int post(choice *c, const event *e, const void *data) {
     if (j->events.n + sizeof *e + e->n > EVENTS_MOST && j->stream) j->slow = 1;
     stop = j->slow || j->gone;
     if (!stop) {
-        cli_text_put("serve", &j->events, (const char *)e, sizeof *e);
-        cli_text_put("serve", &j->events, data, e->n);
+        cli_text_put(serve_command, &j->events, (const char *)e, sizeof *e);
+        cli_text_put(serve_command, &j->events, data, e->n);
         stop = j->events.failed;
     }
     if (j->waits) pthread_cond_signal(&j->changed);
@@ -85,9 +85,20 @@ static void done(void *user, infer_request *request) {
     c->done = 1;
     if (j->waits) pthread_cond_signal(&j->changed);
     pthread_mutex_unlock(&j->lock);
+    if (j->on_ended) j->on_ended(j);
 }
 
 /* ---- the connection's thread ---------------------------------------------------------------- */
+
+const double SERVE_TIMES[TIMES] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60};
+
+/* The lock is held. */
+static void count_time(uint64_t *buckets, double *sum, double seconds) {
+    int i = 0;
+    while (i < TIMES && seconds > SERVE_TIMES[i]) i++;
+    buckets[i]++;
+    *sum += seconds;
+}
 
 static void handle_token(job *j, choice *c, const event *e, const char *data) {
     infer_top top[32];
@@ -135,8 +146,8 @@ static void end_choice(job *j, choice *c) {
     s->counters.prompt_tokens += (uint64_t)c->info.generate.prompt_tokens;
     s->counters.reused += (uint64_t)c->info.reused;
     s->counters.new_tokens += (uint64_t)c->info.generate.new_tokens;
-    if (c->info.generate.new_tokens) server_count_time(s->counters.first, &s->counters.first_sum, c->info.first);
-    server_count_time(s->counters.whole, &s->counters.whole_sum, c->info.seconds);
+    if (c->info.generate.new_tokens) count_time(s->counters.first, &s->counters.first_sum, c->info.first);
+    count_time(s->counters.whole, &s->counters.whole_sum, c->info.seconds);
     pthread_mutex_unlock(&s->lock);
     if (j->writer->end && (c->info.result == INFER_OK || (c->info.result == INFER_CANCELLED && c->info.generate.stop_reason == INFER_STOP_CALLBACK)))
         j->writer->end(j, c);
@@ -165,6 +176,8 @@ static size_t take_events(job *j) {
     pthread_mutex_unlock(&j->lock);
     return j->taken.n;
 }
+
+int call_alive(call *c) { return c->alive == NULL || c->alive(c); }
 
 static void look(job *j) {
     if (platform_clock() - j->looked < LOOK_MS * 1e-3) return;
@@ -271,17 +284,20 @@ job *job_create(call *c, const writer *w, const parameter *table, size_t n) {
 }
 
 static int prepare_stops(job *j) {
+    static const char WHAT[] = "'stop' must be a text, or a list of texts, none of them empty";
     const infer_json *stop = j->asked.stop;
-    const size_t n = infer_json_kind(stop) == INFER_JSON_STRING ? 1 : infer_json_count(stop);
+    const int one = infer_json_kind(stop) == INFER_JSON_STRING;
+    const size_t n = one ? 1 : infer_json_count(stop);
     size_t i, length;
-    if (stop == NULL || n == 0) return 1;
+    if (stop && !one && infer_json_kind(stop) != INFER_JSON_ARRAY) return fail(&j->call->failure, 400, "invalid_type", "stop", "%s", WHAT);
+    if (n == 0) return 1;
     if (n > 64) return fail(&j->call->failure, 400, NULL, "stop", "'stop' has more than 64 texts");
-    j->stops = cli_alloc("serve", n, sizeof *j->stops);
+    j->stops = cli_alloc(serve_command, n, sizeof *j->stops);
     if (j->stops == NULL) return fail(&j->call->failure, 503, NULL, NULL, "out of memory");
     for (i = 0; i < n; i++) {
-        j->stops[i] = infer_json_string(infer_json_kind(stop) == INFER_JSON_STRING ? stop : infer_json_at(stop, i), &length);
+        j->stops[i] = infer_json_string(one ? stop : infer_json_at(stop, i), &length);
         if (j->stops[i] == NULL || length == 0 || strlen(j->stops[i]) != length)
-            return fail(&j->call->failure, 400, "invalid_type", "stop", "'stop' must be a text, or a list of texts, none of them empty");
+            return fail(&j->call->failure, 400, "invalid_type", "stop", "%s", WHAT);
     }
     j->params.generate.stop = j->stops;
     j->params.generate.n_stop = (int32_t)n;
@@ -310,11 +326,11 @@ static int32_t limit_of(const job *j) {
 static int make_samplers(job *j) {
     infer_error err;
     int i;
-    j->asked.sampling.grammar = j->grammar;
-    if (j->grammar == NULL && j->model->plain && cli_sampling_greedy(&j->asked.sampling)) return 1;
+    if (j->grammar) j->asked.sampling.grammar = j->grammar;
+    if (j->asked.sampling.grammar == NULL && j->model->plain && cli_sampling_greedy(&j->asked.sampling)) return 1;
     for (i = 0; i < j->n_choices; i++) {
         choice *c = &j->choices[i];
-        c->sampler = cli_sampler_try("serve", j->model->model, &j->asked.sampling, j->seed + (uint64_t)i, &err);
+        c->sampler = cli_sampler_try(serve_command, j->model->model, &j->asked.sampling, j->seed + (uint64_t)i, &err);
         if (c->sampler == NULL)
             return fail(&j->call->failure, err.message[0] ? 400 : 503, NULL, NULL, "%s", err.message[0] ? err.message : "out of memory");
     }
@@ -404,22 +420,25 @@ int job_submit(job *j) {
     return 1;
 }
 
+int job_wait(job *j) {
+    while (j->n_ended < j->n_choices && step(j)) {}
+    job_failure(j, &j->call->failure);
+    if (j->lost) fail(&j->call->failure, 408, NULL, NULL, "the client has gone");
+    return j->call->failure.status == 0;
+}
+
 void job_answer(job *j) {
     call *c = j->call;
     if (c->failure.status || !job_prepare(j) || !job_submit(j)) {
         job_free(j);
         return;
     }
-    c->job = j;
     if (j->stream) {
+        c->job = j;
         c->type = "text/event-stream";
         return;
     }
-    while (j->n_ended < j->n_choices && step(j)) {}
-    c->job = NULL;
-    job_failure(j, &c->failure);
-    if (j->lost) fail(&c->failure, 408, NULL, NULL, "the client has gone");
-    if (!c->failure.status) {
+    if (job_wait(j)) {
         j->writer->whole(j);
         if (j->out.failed) fail(&c->failure, 503, NULL, NULL, "out of memory");
         c->out = j->out;

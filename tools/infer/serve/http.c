@@ -96,7 +96,7 @@ void http_look(server *s) {
     pthread_mutex_unlock(&clients_lock);
 }
 
-int call_alive(call *c) { return system_socket_open(connection_fd(c->connection)); }
+static int is_there(call *c) { return system_socket_open(connection_fd(c->connection)); }
 
 const char *call_header(call *c, const char *name) { return MHD_lookup_connection_value(c->connection, MHD_HEADER_KIND, name); }
 
@@ -288,6 +288,7 @@ static answer_t access_handler(void *user, struct MHD_Connection *connection, co
         c = *context = calloc(1, sizeof *c);
         if (c == NULL) return MHD_NO;
         c->server = s;
+        c->alive = is_there;
         c->connection = connection;
         c->started = platform_clock();
         pthread_mutex_lock(&s->lock);

@@ -10,7 +10,7 @@ enum { MEDIA_MOST = 256 };
 
 /* The bytes of base64, to be freed. NULL after setting f. */
 static unsigned char *from_base64(const char *s, size_t n, size_t *size, const char *where, failure *f) {
-    unsigned char *bytes = cli_alloc("serve", n / 4 * 3 + 3, 1);
+    unsigned char *bytes = cli_alloc(serve_command, n / 4 * 3 + 3, 1);
     const char *wrong = bytes ? cli_base64_read(s, n, bytes, size) : NULL;
     if (bytes && n && wrong == NULL) return bytes;
     if (bytes == NULL) fail(f, 503, NULL, NULL, "out of memory");

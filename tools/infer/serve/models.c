@@ -7,7 +7,7 @@
 #include <time.h>
 
 static char *copy(const char *s, size_t n) {
-    char *text = cli_alloc("serve", n + 1, 1);
+    char *text = cli_alloc(serve_command, n + 1, 1);
     if (text == NULL) return NULL;
     memcpy(text, s, n);
     text[n] = 0;
@@ -123,7 +123,7 @@ static infer_result make_ready(const serve_options *o, served *m, uint64_t *byte
 
 /* The parameters for opening: the context that must fit beside layers on a GPU is the queue's. */
 static int open_params(const serve_options *o, infer_model_params *params) {
-    if (!cli_model_params("serve", o->common, params)) return 0;
+    if (!cli_model_params(serve_command, o->common, params)) return 0;
     if (o->common->ctx > 0) params->fit.cells = cells_of(o, (int32_t)o->common->ctx);
     else if (o->cells) params->fit.cells = (int32_t)o->cells;
     params->fit.sessions = (int32_t)o->slots + 4;
@@ -139,9 +139,9 @@ static int open_single(server *s, served *m) {
     if (common.projector) m->projector = copy(common.projector, strlen(common.projector));
     if (common.ctx > 0) common.ctx = cells_of(o, (int32_t)common.ctx);
     else if (o->cells) common.needs = o->cells;
-    m->model = cli_open("serve", m->path, &common, 0);
+    m->model = cli_open(serve_command, m->path, &common, 0);
     if (m->model == NULL) return 0;
-    if (make_ready(o, m, &m->bytes, why, sizeof why) != INFER_OK) return cli_fail("serve", "%s: %s", m->path, why) == CLI_DONE;
+    if (make_ready(o, m, &m->bytes, why, sizeof why) != INFER_OK) return cli_fail(serve_command, "%s: %s", m->path, why) == CLI_DONE;
     m->state = MODEL_READY;
     if (m->projector)
         fprintf(stderr, "infer serve: %s%s%s by %s\n", m->info.images ? "pictures" : "", m->info.images && m->info.sounds ? " and " : "",
@@ -152,7 +152,7 @@ static int open_single(server *s, served *m) {
 /* ---- a folder ------------------------------------------------------------------------------- */
 
 static served *add_model(server *s, const char *path, const char *id, size_t n_id) {
-    served *m = cli_alloc("serve", 1, sizeof *m), **end = &s->models;
+    served *m = cli_alloc(serve_command, 1, sizeof *m), **end = &s->models;
     if (m == NULL) return NULL;
     memset(m, 0, sizeof *m);
     m->path = copy(path, strlen(path));
@@ -254,10 +254,10 @@ int models_open(server *s) {
     }
     l.server = s;
     l.failed = 0;
-    if (!platform_list(o->folder, list_file, &l)) return cli_fail("serve", "%s: no such folder", o->folder) == CLI_DONE;
+    if (!platform_list(o->folder, list_file, &l)) return cli_fail(serve_command, "%s: no such folder", o->folder) == CLI_DONE;
     sort_models(s);
     if (!l.failed && !o->no_projector) platform_list(o->folder, pair_projector, &l);
-    if (!l.failed && s->n_models == 0) return cli_fail("serve", "%s has no .gguf files", o->folder) == CLI_DONE;
+    if (!l.failed && s->n_models == 0) return cli_fail(serve_command, "%s has no .gguf files", o->folder) == CLI_DONE;
     return !l.failed;
 }
 
@@ -419,39 +419,5 @@ void models_release(server *s, served *m) {
     pthread_mutex_lock(&s->models_lock);
     m->refs--;
     m->used = platform_clock();
-    pthread_mutex_unlock(&s->models_lock);
-}
-
-int models_texts(server *s, served *m, struct texts *t, failure *f) {
-    infer_context_params params;
-    infer_error err;
-    int busy;
-    pthread_mutex_lock(&s->models_lock);
-    busy = m->texts_waiting >= s->options->waiting;
-    m->texts_waiting += !busy;
-    if (!busy && t) texts_join(&m->asking, t);
-    pthread_mutex_unlock(&s->models_lock);
-    if (busy) {
-        f->retry = 1;
-        return fail(f, 429, "rate_limit_exceeded", NULL, "too many requests wait");
-    }
-    pthread_mutex_lock(&m->texts_lock);
-    if (m->texts) return 1;
-    cli_context_params(s->options->common, &params);
-    params.cells = m->positions;
-    if (infer_context_create(&m->texts, m->model, &params, &err) == INFER_OK && cli_adapters_use("serve", m->texts)) return 1;
-    infer_context_destroy(m->texts);
-    m->texts = NULL;
-    pthread_mutex_lock(&s->models_lock);
-    if (t) texts_leave(&m->asking, t);
-    pthread_mutex_unlock(&s->models_lock);
-    models_texts_done(s, m);
-    return fail_by(f, err.code, err.message);
-}
-
-void models_texts_done(server *s, served *m) {
-    pthread_mutex_unlock(&m->texts_lock);
-    pthread_mutex_lock(&s->models_lock);
-    m->texts_waiting--;
     pthread_mutex_unlock(&s->models_lock);
 }

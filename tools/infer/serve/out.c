@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(cli_text *t, const char *s, size_t n) { cli_text_put("serve", t, s, n); }
+static void put(cli_text *t, const char *s, size_t n) { cli_text_put(serve_command, t, s, n); }
 
 static void out_value(cli_text *t, const infer_json *v) {
     size_t n;
     infer_result r;
-    if (!cli_text_room("serve", t, 0)) return;
+    if (!cli_text_room(serve_command, t, 0)) return;
     r = infer_json_write(v, -1, t->s + t->n, t->cap - t->n, &n);
-    if (r == INFER_OK && n >= t->cap - t->n && cli_text_room("serve", t, n)) r = infer_json_write(v, -1, t->s + t->n, t->cap - t->n, &n);
+    if (r == INFER_OK && n >= t->cap - t->n && cli_text_room(serve_command, t, n)) r = infer_json_write(v, -1, t->s + t->n, t->cap - t->n, &n);
     if (r == INFER_OK && !t->failed) t->n += n;
     else t->failed = 1;
 }
@@ -34,21 +34,21 @@ static void out_one(cli_text *t, char directive, va_list *list) {
     case 's':
         s = va_arg(*list, const char *);
         if (directive == 's') put(t, s, strlen(s));
-        else if (s) cli_text_json("serve", t, s, strlen(s));
+        else if (s) cli_text_json(serve_command, t, s, strlen(s));
         else put(t, "null", 4);
         return;
     case 'J':
     case 'S':
         s = va_arg(*list, const char *);
         n = va_arg(*list, size_t);
-        if (directive == 'J') cli_text_json("serve", t, s, n);
+        if (directive == 'J') cli_text_json(serve_command, t, s, n);
         else put(t, s, n);
         return;
     case 't':
     case 'T':
         other = va_arg(*list, const cli_text *);
         t->failed |= other->failed;
-        if (directive == 'T') cli_text_json("serve", t, other->s, other->n);
+        if (directive == 'T') cli_text_json(serve_command, t, other->s, other->n);
         else put(t, other->s, other->n);
         return;
     case 'd': put(t, text, (size_t)snprintf(text, sizeof text, "%lld", va_arg(*list, long long))); return;

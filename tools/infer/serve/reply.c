@@ -11,6 +11,22 @@ int reply_cut(const choice *c) {
 
 const char *finish_reason(const choice *c) { return c->n_calls ? "tool_calls" : reply_cut(c) ? "length" : "stop"; }
 
+void reply_text(job *j, choice *c, int reasoning, const char *s, size_t n) {
+    (void)j;
+    out(reasoning ? &c->reasoning : &c->text, "%S", s, n);
+}
+
+void reply_call(job *j, choice *c, int number, const char *id, const char *name) {
+    (void)j;
+    out(&c->calls, "%s{\"id\":%j,\"type\":\"function\",\"function\":{\"name\":%j,\"arguments\":", number ? "," : "", id, name);
+}
+
+void reply_arguments(job *j, choice *c, int number, const char *s, size_t n) {
+    (void)j;
+    (void)number;
+    out(&c->calls, "%J}}", s, n);
+}
+
 void write_head(const job *j, cli_text *t, const char *object) {
     out(t, "{\"id\":%j,\"object\":%j,\"created\":%d,\"model\":%j,\"choices\":[", j->id, object, j->created, j->model->id);
 }

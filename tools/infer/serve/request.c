@@ -82,7 +82,7 @@ static int set_biases(asked *a, const cli_sampling *defaults, failure *f) {
     char *text;
     if (n == 0) return 1;
     if (n > 4096) return fail(f, 400, NULL, "logit_bias", "'logit_bias' has more than 4096 members");
-    a->biases.items = cli_alloc("serve", n + (size_t)defaults->biases.n, sizeof *a->biases.items);
+    a->biases.items = cli_alloc(serve_command, n + (size_t)defaults->biases.n, sizeof *a->biases.items);
     if (a->biases.items == NULL) return fail(f, 503, NULL, NULL, "out of memory");
     for (i = 0; i < n; i++) {
         const char *name = infer_json_name(a->logit_bias, i, NULL);
@@ -91,7 +91,7 @@ static int set_biases(asked *a, const cli_sampling *defaults, failure *f) {
         const size_t digits = strspn(name, "0123456789");
         if (digits == 0 || digits > 9 || name[digits] || !is_number(v) || !(bias >= -100 && bias <= 100))
             return fail(f, 400, NULL, "logit_bias", "'logit_bias' must have ids of tokens as names and numbers from -100 to 100 as values");
-        text = cli_alloc("serve", 64, 1);
+        text = cli_alloc(serve_command, 64, 1);
         if (text == NULL) return fail(f, 503, NULL, NULL, "out of memory");
         if (bias == -100) snprintf(text, 64, "%s-inf", name); /* a ban */
         else snprintf(text, 64, "%s%+.9g", name, bias);
@@ -134,7 +134,9 @@ const char *json_get_text(const infer_json *object, const char *name, const char
 int json_tokens(const infer_json *list, int32_t vocab, infer_token **ids, size_t *n, const char *param, const char *what, failure *f) {
     size_t i;
     *n = infer_json_count(list);
-    *ids = cli_alloc("serve", *n + 1, sizeof **ids);
+    *ids = NULL;
+    if (infer_json_kind(list) != INFER_JSON_ARRAY) return fail(f, 400, "invalid_type", param, "'%s' must be %s", param, what);
+    *ids = cli_alloc(serve_command, *n + 1, sizeof **ids);
     if (*ids == NULL) return fail(f, 503, NULL, NULL, "out of memory");
     for (i = 0; i < *n; i++) {
         const infer_json *v = infer_json_at(list, i);
@@ -148,4 +150,34 @@ int json_tokens(const infer_json *list, int32_t vocab, infer_token **ids, size_t
 int json_is(const infer_json *v, const char *text) {
     const char *s = infer_json_string(v, NULL);
     return s && strcmp(s, text) == 0;
+}
+
+int text_tokens(const served *m, const char *text, size_t n, const char *suffix, int32_t flags, infer_token **ids, size_t *count, failure *f) {
+    infer_error err;
+    infer_result r;
+    int pass;
+    *ids = NULL;
+    *count = 0;
+    for (pass = 0; pass < 2; pass++) {
+        const size_t cap = *count;
+        r = suffix ? infer_infill(m->model, text, n, suffix, strlen(suffix), 0, *ids, cap, count, &err)
+                   : infer_tokenize(m->model, text, n, flags, *ids, cap, count, &err);
+        if (r != INFER_OK) return fail_by(f, r, err.message);
+        if (pass == 0) *ids = cli_alloc(serve_command, *count + 1, sizeof **ids);
+        if (*ids == NULL) return fail(f, 503, NULL, NULL, "out of memory");
+    }
+    return 1;
+}
+
+int prompt_tokens(const served *m, const infer_json *prompt, const char *suffix, infer_token **ids, size_t *n, failure *f) {
+    size_t length;
+    const char *text = infer_json_string(prompt, &length);
+    *ids = NULL;
+    if (text) {
+        if (!text_tokens(m, text, length, suffix, INFER_TEXT_ADD_SPECIAL, ids, n, f)) return 0;
+        return *n > 0 || fail(f, 400, NULL, "prompt", "'prompt' is empty, and the model has no token for the beginning");
+    }
+    if (!json_tokens(prompt, m->info.vocab, ids, n, "prompt", "a text, a list of texts, a list of tokens or a list of such lists", f)) return 0;
+    if (suffix) return fail(f, 400, NULL, "suffix", "'suffix' needs a 'prompt' of text");
+    return *n > 0 || fail(f, 400, NULL, "prompt", "'prompt' is empty");
 }

@@ -15,7 +15,11 @@
  *   page.c       the page at /
  *   failure.c    errors in the form of each interface
  *   out.c        writing JSON
- *   system.c     sockets, signals and time
+ *   system.c     signals, files below a folder and time
+ *   socket.c     sockets
+ *
+ * `infer map` makes jobs of lines, with what does not need HTTP: request.c, models.c, generate.c, media.c, chat.c, reply.c, failure.c, out.c
+ * and system.c. The other files are built only where libmicrohttpd is.
  *
  * Threads: every connection has one, which may wait; each queue has one, which must not. What a queue's callbacks produce is
  * collected in a `job` under its lock and written by the connection's thread. */
@@ -26,6 +30,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+extern const char *serve_command; /* failure.c: what messages on stderr call the program: "serve", or "map" */
 
 /* ---- out.c ---------------------------------------------------------------------------------- */
 
@@ -78,7 +84,7 @@ typedef struct asked {
     const char *model, *user_text, *suffix, *grammar, *format, *effort, *query, *content, *instructions, *now;
     int stream, echo, logprobs, has_parallel, parallel, add_special, parse_special, with_pieces, return_documents, has_return;
     int64_t n, max_tokens, max_completion, min_tokens, seed, top_logprobs, best_of, dimensions, top_n, normalize;
-    const infer_json *messages, *prompt, *tools, *tool_choice, *response_format, *stop, *stop_tokens, *logit_bias, *stream_options, *variables,
+    const infer_json *messages, *prompt, *tools, *tool_choice, *response_format, *stop, *stop_tokens, *logit_bias, *stream_options, *variables, *schema,
         *input, *documents, *tokens, *system, *thinking, *text, *reasoning;
     int ignore_eos;
     cli_sampling sampling;
@@ -123,6 +129,11 @@ const char *json_get_text(const infer_json *object, const char *name, const char
 int json_is(const infer_json *v, const char *text); /* is it this string? */
 /* A list of ids of tokens to *ids (also an empty one), which the caller frees in any case; else `param` must be `what`. 0 after setting f. */
 int json_tokens(const infer_json *list, int32_t vocab, infer_token **ids, size_t *n, const char *param, const char *what, failure *f);
+struct served;
+/* The tokens of a text, or, with a suffix, of filling the gap before it; the caller frees *ids in any case. 0 after setting f. */
+int text_tokens(const struct served *m, const char *text, size_t n, const char *suffix, int32_t flags, infer_token **ids, size_t *count, failure *f);
+/* The same of a 'prompt' that is a text or a list of tokens; there is at least one token. */
+int prompt_tokens(const struct served *m, const infer_json *prompt, const char *suffix, infer_token **ids, size_t *n, failure *f);
 
 /* ---- models.c ------------------------------------------------------------------------------- */
 
@@ -158,13 +169,6 @@ served *models_take(struct server *s, const char *name, failure *f);
 void models_release(struct server *s, served *m);
 /* The same without loading it. */
 const served *models_find(struct server *s, const char *name, failure *f);
-/* The context for vectors and scores, locked until models_texts_done. Returns 0 after setting f.
- * t (may be NULL) is in m->asking while it waits: who has the context may do its work and take it out. */
-struct texts;
-int models_texts(struct server *s, served *m, struct texts *t, failure *f);
-void texts_join(struct texts **list, struct texts *t);
-void texts_leave(struct texts **list, struct texts *t);
-void models_texts_done(struct server *s, served *m);
 
 /* ---- server.c ------------------------------------------------------------------------------- */
 
@@ -194,8 +198,7 @@ typedef struct server {
     served *models;
     int n_models;
 } server;
-extern const double SERVE_TIMES[TIMES];
-void server_count_time(uint64_t *buckets, double *sum, double seconds); /* the lock is held */
+extern const double SERVE_TIMES[TIMES]; /* generate.c */
 
 /* ---- http.c --------------------------------------------------------------------------------- */
 
@@ -216,13 +219,14 @@ typedef struct call {
     const char *type;
     struct job *job;  /* the response is what it writes */
     double started;
+    int (*alive)(struct call *c); /* see call_alive; NULL = always */
 } call;
+int call_alive(call *c); /* generate.c: is the client still there? */
 int http_start(server *s);
 void http_look(server *s); /* once a second: ends connections that take too long to say what they want */
 void http_quiesce(server *s);
 void http_stop(server *s);
 int http_port(server *s);
-int call_alive(call *c); /* is the client still there? */
 const char *call_header(call *c, const char *name); /* of the request; NULL = none */
 const char *call_argument(call *c, const char *name); /* after the ? of its address */
 
@@ -309,6 +313,7 @@ typedef struct job {
     uint64_t seed;
     choice *choices;
     int n_choices, n_ended;
+    void (*on_ended)(struct job *j); /* called by the queue's thread when one has; NULL = nothing is */
     int groups;          /* of choices with the same prompt: prompts */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -329,6 +334,8 @@ job *job_create(call *c, const writer *w, const parameter *table, size_t n);
 int job_prepare(job *j);
 /* Submits the requests. */
 int job_submit(job *j);
+/* Until all replies are there. Returns 0 after setting the call's failure. */
+int job_wait(job *j);
 /* Prepares, submits and answers: a stream, or the whole reply when it is complete. Owns j. */
 void job_answer(job *j);
 /* The next bytes of the stream; 0 = it has ended, (size_t)-1 = the client has gone, or is too slow. */
@@ -355,11 +362,12 @@ int chat_messages(job *j, const infer_json *messages);
 int chat_variables(job *j);
 /* tool_choice and parallel_tool_calls, too. After chat_messages. */
 int chat_tools(job *j, const infer_json *tools, const infer_json *tool_choice);
-/* {"type": "json_schema", ...}; `where`: the parameter's name. And the grammar of the request, if any. */
+/* {"type": "json_schema", ...}; `where`: the parameter's name. And the grammar or schema of the request, if any. */
 int chat_response_format(job *j, const infer_json *format, const char *where);
 int chat_grammar(job *j, const infer_grammar_params *p, const char *where);
 /* Last: what has been set agrees with the template. */
 int chat_check(job *j);
+int chat_prepare(job *j); /* all of this, for a request in OpenAI's form */
 
 /* ---- media.c -------------------------------------------------------------------------------- */
 
@@ -374,6 +382,10 @@ void media_free(job *j);
 
 int reply_cut(const choice *c);              /* it has ended at a limit */
 const char *finish_reason(const choice *c); /* OpenAI's */
+/* Of writers: they collect a choice's text, reasoning and calls. */
+void reply_text(job *j, choice *c, int reasoning, const char *s, size_t n);
+void reply_call(job *j, choice *c, int number, const char *id, const char *name);
+void reply_arguments(job *j, choice *c, int number, const char *s, size_t n);
 /* Completions of OpenAI: what is before and after the choices, the end of a stream, and stream_options (0 after setting the failure). */
 void write_head(const job *j, cli_text *t, const char *object);
 void write_tail(const job *j, cli_text *t);
@@ -387,20 +399,26 @@ void sse_broken(job *j, const failure *f);     /* an error as the last event */
 enum { TOKEN_BYTES = 512 };
 size_t token_text(const served *m, infer_token token, char *text);
 
-/* ---- text.c --------------------------------------------------------------------------------- */
+/* ---- embeddings.c --------------------------------------------------------------------------- */
 
-/* The tokens of a text, or, with a suffix, of filling the gap before it; the caller frees *ids in any case. 0 after setting f. */
-int text_tokens(const served *m, const char *text, size_t n, const char *suffix, int32_t flags, infer_token **ids, size_t *count, failure *f);
+/* The context for vectors and scores, locked until models_texts_done. Returns 0 after setting f.
+ * t (may be NULL) is in m->asking while it waits: who has the context may do its work and take it out. */
+struct texts;
+int models_texts(struct server *s, served *m, struct texts *t, failure *f);
+void models_texts_done(struct server *s, served *m);
 
 /* ---- system.c ------------------------------------------------------------------------------- */
 
 int system_signals(void);     /* SIGINT and SIGTERM are counted from now on */
 int system_wait(int ms);      /* until a signal, at most ms: how many came */
-int system_socket_open(int fd); /* 0 = the other side has closed it */
-void system_socket_end(int fd); /* reading and writing end */
 /* A file below a folder, by a path from there or with the folder before it, to be freed; without following links. NULL: `why` says why. */
 unsigned char *system_read_below(const char *folder, const char *path, size_t most, size_t *n, char *why, size_t cap);
 int system_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int ms); /* 0 = the time is over */
+
+/* ---- socket.c ------------------------------------------------------------------------------- */
+
+int system_socket_open(int fd); /* 0 = the other side has closed it */
+void system_socket_end(int fd); /* reading and writing end */
 
 extern const char serve_page_policy[]; /* page.c: Content-Security-Policy of the page */
 

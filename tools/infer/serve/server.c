@@ -3,15 +3,6 @@
 
 #include <string.h>
 
-const double SERVE_TIMES[TIMES] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60};
-
-void server_count_time(uint64_t *buckets, double *sum, double seconds) {
-    int i = 0;
-    while (i < TIMES && seconds > SERVE_TIMES[i]) i++;
-    buckets[i]++;
-    *sum += seconds;
-}
-
 static int active(server *s) {
     int n;
     pthread_mutex_lock(&s->lock);

@@ -1,7 +1,4 @@
-/* system.c: the calls of the operating system that a server needs: signals, sockets, waiting with a limit. */
-#ifndef _GNU_SOURCE
-#  define _GNU_SOURCE /* POLLRDHUP */
-#endif
+/* system.c: the calls of the operating system that long runs need: signals, files below a folder, waiting with a limit. */
 #include "serve.h"
 
 #include <errno.h>
@@ -13,14 +10,10 @@
 
 #ifdef _WIN32
 #  define WIN32_LEAN_AND_MEAN
-#  include <winsock2.h>
-#  include <ws2tcpip.h>
 #  include <windows.h>
 #else
-#  include <arpa/inet.h>
 #  include <fcntl.h>
 #  include <poll.h>
-#  include <sys/socket.h>
 #  include <sys/stat.h>
 #  include <unistd.h>
 #endif
@@ -39,15 +32,6 @@ int system_wait(int ms) {
     for (; ms > 0 && !came; ms -= 50) Sleep(50);
     return came;
 }
-int system_socket_open(int fd) {
-    char byte;
-    u_long on = 1;
-    int n;
-    ioctlsocket((SOCKET)fd, FIONBIO, &on);
-    n = recv((SOCKET)fd, &byte, 1, MSG_PEEK);
-    return n > 0 || (n < 0 && WSAGetLastError() == WSAEWOULDBLOCK);
-}
-void system_socket_end(int fd) { shutdown((SOCKET)fd, SD_BOTH); }
 unsigned char *system_read_below(const char *folder, const char *path, size_t most, size_t *n, char *why, size_t cap) {
     (void)folder;
     (void)path;
@@ -92,21 +76,6 @@ int system_wait(int ms) {
     if (poll(&p, 1, ms) > 0 && read(ends[0], bytes, sizeof bytes) < 0) {}
     return came;
 }
-
-int system_socket_open(int fd) {
-    char byte;
-    const ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-#  ifdef POLLRDHUP
-    struct pollfd p; /* an end that comes after bytes which nobody has read yet */
-    p.fd = fd;
-    p.events = POLLRDHUP;
-    p.revents = 0;
-    if (poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR))) return 0;
-#  endif
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
-}
-
-void system_socket_end(int fd) { shutdown(fd, SHUT_RDWR); }
 
 /* Opens a path from the folder, one name after the other, none of them a link or "..". -1 = there is no such file. */
 static int open_below(int folder, const char *path) {

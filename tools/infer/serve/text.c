@@ -12,23 +12,6 @@ static const parameter TOKENIZE[] = {
     {"with_pieces", PARAM_FLAG, PARAM_AT(with_pieces), 0, 0, NULL},
 };
 
-int text_tokens(const served *m, const char *text, size_t n, const char *suffix, int32_t flags, infer_token **ids, size_t *count, failure *f) {
-    infer_error err;
-    infer_result r;
-    int pass;
-    *ids = NULL;
-    *count = 0;
-    for (pass = 0; pass < 2; pass++) {
-        const size_t cap = *count;
-        r = suffix ? infer_infill(m->model, text, n, suffix, strlen(suffix), 0, *ids, cap, count, &err)
-                   : infer_tokenize(m->model, text, n, flags, *ids, cap, count, &err);
-        if (r != INFER_OK) return fail_by(f, r, err.message);
-        if (pass == 0) *ids = cli_alloc("serve", *count + 1, sizeof **ids);
-        if (*ids == NULL) return fail(f, 503, NULL, NULL, "out of memory");
-    }
-    return 1;
-}
-
 static int is_utf8(const char *s, size_t n) {
     size_t i = 0, len;
     for (; i < n; i += len) {
@@ -95,7 +78,7 @@ static void detokenize(call *c, const asked *a, const served *m) {
     if (a->tokens == NULL) fail(&c->failure, 400, NULL, "tokens", "'tokens' is missing");
     else if (json_tokens(a->tokens, m->info.vocab, &ids, &n, "tokens", "a list of ids of tokens", &c->failure)) {
         r = infer_detokenize(m->model, ids, n, INFER_TEXT_WRITE_SPECIAL, NULL, 0, &length, &err);
-        if (r == INFER_OK && (text = cli_alloc("serve", length + 1, 1)) == NULL) fail(&c->failure, 503, NULL, NULL, "out of memory");
+        if (r == INFER_OK && (text = cli_alloc(serve_command, length + 1, 1)) == NULL) fail(&c->failure, 503, NULL, NULL, "out of memory");
         if (text) r = infer_detokenize(m->model, ids, n, INFER_TEXT_WRITE_SPECIAL, text, length, &length, &err);
         if (r == INFER_OK) out(&c->out, "{\"content\":%J}", text ? text : "", text ? length : 0);
         else fail_by(&c->failure, r, err.message);
