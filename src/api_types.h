@@ -132,7 +132,8 @@ typedef void (*infer_inputs_fn)(void *user, int32_t tensor, int32_t matrix, cons
  * infer_context_rows of the one with the layers that follow, what comes back to that of the next one, and so on; what
  * the last one gives, `back` floats, goes to rows, which has room for both. back 0: nothing is waited for, so the call
  * may return once message and rows are copied or sent. Messages are worked on in the order in which they are given.
- * Another result than INFER_OK is that of the eval, with the message of err. It must not call the context. */
+ * Another result than INFER_OK is that of the eval, with the message of err. The last call comes when the context ends.
+ * It must not call the context. */
 typedef infer_result (*infer_rest_fn)(void *user, const void *message, size_t size, float *rows, size_t n, size_t back,
                                       infer_error *err);
 
