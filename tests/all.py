@@ -91,11 +91,12 @@ class Totals:
         print("skipped %s: %s" % (name, why), flush=True)
 
 
-def together(t, *groups):
-    """Groups of steps that do not need each other, as many at a time as there are cores, long ones first."""
-    todo, errors = list(groups), []
+def together(t, *groups, waits=()):
+    """Groups of steps that do not need each other, as many at a time as there are cores, long ones first; beside them `waits`, a group that
+    waits more than it computes."""
+    errors = []
 
-    def work():
+    def work(todo):
         while True:
             with t.lock:
                 if not todo:
@@ -105,7 +106,8 @@ def together(t, *groups):
                 group(t)
             except Exception as e: # a mistake in this file: it must not look like a pass
                 errors.append(e)
-    threads = [threading.Thread(target=work) for _ in range(min(len(todo), CORES))]
+    groups = list(groups)
+    threads = [threading.Thread(target=work, args=(todo,)) for todo in [groups] * min(len(groups), CORES) + [list(waits)]]
     for x in threads:
         x.start()
     for x in threads:
@@ -163,8 +165,8 @@ def group_test(t):
     tests = [lambda t: t.step("tests on infer.h", ["build/check-h"], env={} if DEEP else {"CHECK_WITHOUT": DEVICE_LIVES, "CHECK_GPU_EVERY": "64"})]
     if not DEEP:
         tests.append(lambda t: t.step("GPU kernels, some shapes", ["build/check-h", "gpu_ops"], env={"CHECK_EMULATED": "1"}))
-    together(t, *tests, lambda t: t.step("compile", [PY, "tests/compile/run.py", "--native"]), group_cli, builds, group_examples, sources,
-             *[without_gpus] * DEEP)
+    together(t, group_cli, *tests, lambda t: t.step("compile", [PY, "tests/compile/run.py", "--native"]), builds, group_examples, sources,
+             *[without_gpus] * DEEP, waits=[cli_waits])
 
 
 def builds(t):
@@ -388,10 +390,22 @@ def group_examples(t):
     t.step("what examples print", ["sh", "tests/examples.sh"])
 
 
-def group_cli(t):
+WAITS = ("test_map.py", "test_mpi.py", "test_serve_page.py", "test_terminal.py") # for jobs, ranks that die, a browser, keys
+
+
+def cli_steps(t, waiting):
     for path in sorted(glob.glob("tests/cli/*.py")):
-        if os.path.basename(path).startswith(("test", "cli")):
+        name = os.path.basename(path)
+        if name.startswith(("test", "cli")) and (name in WAITS) == waiting:
             t.step(path, [PY, path, "build/infer"])
+
+
+def group_cli(t):
+    cli_steps(t, False)
+
+
+def cli_waits(t):
+    cli_steps(t, True)
 
 
 def group_san(t):
