@@ -96,12 +96,12 @@ static void test_gpu_adapters(void) {
 static void gpu_merge(const char *name, int32_t layers, const char *type, int mapped) {
     infer_model *of[2] = { gpu_open(check_data(name), INFER_CPU, 0), NULL };
     infer_model_params p;
-    infer_adapter_use use[2];
+    infer_adapter_use use[2][2];
     float *was[2], *got[2];
     infer_error e;
     size_t n[2];
     uint64_t device = 0, used = 0;
-    int i;
+    int i, k;
     memset(&p, 0, sizeof p);
     p.backend = check_backend();
     p.gpu_layers = layers;
@@ -114,15 +114,15 @@ static void gpu_merge(const char *name, int32_t layers, const char *type, int ma
     if (!of[0] || !of[1]) return;
     CHECK(of[1]->device_layers == (layers ? layers : of[1]->hp.n_layer));
     for (i = 0; i < 2; i++) {
-        memset(use, 0, sizeof use);
-        use[0].adapter = adapter_of(of[i], "", 1);
-        use[0].scale = 0.5f;
-        use[1].adapter = adapter_of(of[i], "blk.1.", 2);
-        use[1].scale = -0.7f;
+        memset(use[i], 0, sizeof use[i]);
+        use[i][0].adapter = adapter_of(of[i], "", 1);
+        use[i][0].scale = 0.5f;
+        use[i][1].adapter = adapter_of(of[i], "blk.1.", 2);
+        use[i][1].scale = -0.7f;
         was[i] = adapter_eval(of[i], NULL, 0, &n[i]);
         device = of[i]->device_bytes;
         used = (uint64_t)infer__atomic_get(&of[i]->mem.used);
-        if (infer_model_merge(of[i], use, 2, type, &e)) check_note(__FILE__, __LINE__, e.message);
+        if (infer_model_merge(of[i], use[i], 2, type, &e)) check_note(__FILE__, __LINE__, e.message);
         got[i] = adapter_eval(of[i], NULL, 0, &n[i]);
         if (i) CHECK(of[i]->device_bytes > device + device / 2 && infer_model_offload(of[i], &e) == INFER_ERR_STATE);
     }
@@ -134,10 +134,10 @@ static void gpu_merge(const char *name, int32_t layers, const char *type, int ma
         CHECK(of[1]->device_bytes == device && (uint64_t)infer__atomic_get(&of[1]->mem.used) == used);
         got[1] = adapter_eval(of[1], NULL, 0, &n[1]);
         CHECK(got[1] && memcmp(got[1], was[1], n[1] * sizeof **got) == 0);
-        CHECK(infer_model_merge(of[1], use, 2, type, &e) == INFER_OK);
-        for (i = 0; i < 2; i++) CHECK(infer_adapter_close(use[i].adapter) == INFER_OK);
+        CHECK(infer_model_merge(of[1], use[1], 2, type, &e) == INFER_OK);
     } else CHECK(!"results");
     for (i = 0; i < 2; i++) {
+        for (k = 0; k < 2; k++) CHECK(infer_adapter_close(use[i][k].adapter) == INFER_OK);
         free(got[i]);
         free(was[i]);
     }

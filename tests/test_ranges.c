@@ -263,7 +263,7 @@ static void *ranges_alloc(void *user, size_t size, size_t align) {
     (void)align;
     ranges_held += size;
     if (ranges_held > ranges_peak) ranges_peak = ranges_held;
-    return malloc(size);
+    return calloc(1, size); /* messages that are changed may name cells that no pass wrote, which are as memory was */
 }
 static void ranges_free(void *user, void *p, size_t size) {
     (void)user;
@@ -472,6 +472,8 @@ static void ranges_hostile(const char *name, int32_t first) {
     int32_t at[3], w;
     static const int32_t words[] = { -1, INT32_MIN, INT32_MAX, 1 << 20, 3, 0 };
     memset(&mp, 0, sizeof mp);
+    mp.allocator.alloc = ranges_alloc;
+    mp.allocator.free = ranges_free;
     ranges_context(&cp);
     cp.threads = 1;
     at[0] = 0;
