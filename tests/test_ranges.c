@@ -89,11 +89,7 @@ static void ranges_put(ranges_out *o, const float *x, size_t n) {
 }
 
 static infer_step ranges_step(infer_session *s, const infer_token *ids, int32_t n) {
-    infer_step st;
-    memset(&st, 0, sizeof st);
-    st.session = s;
-    st.tokens = ids;
-    st.n = n;
+    infer_step st = slice_step(s, ids, n);
     st.outputs = s->context->model->hp.encoder ? INFER_OUT_HIDDEN : INFER_OUT_ALL | INFER_OUT_HIDDEN;
     return st;
 }
@@ -490,13 +486,12 @@ static void ranges_hostile(const char *name, int32_t first) {
     n = (size_t)w * (size_t)infer__rest_cols(&g.c[1]->plan, g.m[1]);
     rows = (float *)calloc(n, sizeof *rows);
     copy = (unsigned char *)malloc(g.size + 4);
-    for (i = 0; i <= g.size / 4; i++) /* each length, in a block of its own, for sanitizers */
-        if (i != g.size / 4) {
-            unsigned char *cut = (unsigned char *)malloc(i ? 4 * i : 1);
-            memcpy(cut, g.message, 4 * i);
-            CHECK(infer_context_rows(g.c[1], cut, 4 * i, rows, n, n, &back, &e) == INFER_ERR_ARGUMENT);
-            free(cut);
-        }
+    for (i = 0; i < g.size / 4; i++) { /* each length, in a block of its own, for sanitizers */
+        unsigned char *cut = (unsigned char *)malloc(i ? 4 * i : 1);
+        memcpy(cut, g.message, 4 * i);
+        CHECK(infer_context_rows(g.c[1], cut, 4 * i, rows, n, n, &back, &e) == INFER_ERR_ARGUMENT);
+        free(cut);
+    }
     memcpy(copy, g.message, g.size);
     memset(copy + g.size, 0, 4);
     CHECK(infer_context_rows(g.c[1], copy, g.size + 4, rows, n, n, &back, &e) == INFER_ERR_ARGUMENT);
@@ -607,7 +602,7 @@ static infer_result ranges_far_rest(void *user, const void *message, size_t size
     return r;
 }
 
-/* The tokens of a request for each queue. model NULL: one that is whole. */
+/* The tokens of a request for each queue. rest NULL: of a model that is whole. */
 static void ranges_ask(infer_model *m, infer_rest_fn rest, infer_token out[RANGES_QUEUES][RANGES_NEW]) {
     infer_queue *q[RANGES_QUEUES] = { NULL };
     infer_request *r[RANGES_QUEUES] = { NULL };

@@ -677,8 +677,8 @@ static int infer__forward_begin(infer_context *c) {
     c->direct.host = NULL;
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__enter(c, i)) infer__ops_of(&c->ctx)->begin(&c->ctx);
-    infer__enter(
-        c, c->model->layers[c->model->first].place); /* so that the wait at the end is always for a device in use */
+    /* so that the wait at the end is always for a device in use */
+    infer__enter(c, c->model->layers[c->model->first].place);
     return infer__record(c);
 }
 

@@ -262,9 +262,9 @@ static void infer__place_cut(infer_model *m, int32_t n) {
     for (d = 0, i = 0; d < m->n_devices; first = i, d++) {
         target += total * infer__place_share(m, d, shared) / all;
         for (; i < n && d <= last; i += infer__place_unit(m, i)) {
-            cost = shared && infer__here(m, i) ? infer__place_unit(m, i)
-                   : shared                    ? 0
-                                               : (double)infer__place_unit_cost(m, i, 0, UINT64_MAX);
+            cost = !shared             ? (double)infer__place_unit_cost(m, i, 0, UINT64_MAX)
+                   : infer__here(m, i) ? infer__place_unit(m, i)
+                                       : 0;
             if (d < last && done + cost / 2 > target) break; /* more than half of it would be too much */
             done += cost;
         }

@@ -418,16 +418,22 @@ static infer_result infer__msg_pass(infer_context *c, infer__words *in, const in
     return r;
 }
 
-static infer_result infer__context_rows(infer_context *c, const void *message, size_t size, float *rows, size_t n,
-                                        size_t cap, size_t *back, infer_error *err) {
-    int32_t w[INFER__MSG_WORDS];
-    const char *why;
+/* The header to w; returns the words that follow. */
+static infer__words infer__get_header(const void *message, size_t size, int32_t *w) {
     infer__words in;
-    *back = n;
     in.p = (const char *)message;
     in.n = size / sizeof *w;
     in.bad = 0;
     infer__get_ints(&in, w, INFER__MSG_WORDS, INT32_MIN, INT32_MAX);
+    return in;
+}
+
+static infer_result infer__context_rows(infer_context *c, const void *message, size_t size, float *rows, size_t n,
+                                        size_t cap, size_t *back, infer_error *err) {
+    int32_t w[INFER__MSG_WORDS];
+    const char *why;
+    infer__words in = infer__get_header(message, size, w);
+    *back = n;
     if (!c->model->first)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: a model with layer 0 gives messages");
     why = in.bad || size % sizeof *w || cap < n ? "malformed" : infer__msg_misfit(c, w);
@@ -447,11 +453,7 @@ static infer_result infer__context_rows(infer_context *c, const void *message, s
 
 static infer_result infer__rows_read(const void *message, size_t size, infer_rows_info *out, infer_error *err) {
     int32_t w[INFER__MSG_WORDS];
-    infer__words in;
-    in.p = (const char *)message;
-    in.n = size / sizeof *w;
-    in.bad = 0;
-    infer__get_ints(&in, w, INFER__MSG_WORDS, INT32_MIN, INT32_MAX);
+    const infer__words in = infer__get_header(message, size, w);
     if (in.bad || w[INFER__MSG_MAGIC] != INFER__MSG_VERSION)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_rows_read: no message of this version");
     memcpy(&out->context, w + INFER__MSG_CONTEXT, sizeof out->context);
