@@ -217,7 +217,7 @@ def times():
 def main():
     missing = [x for x in ("mpicc", "mpirun") if not shutil.which(x)]
     if missing:
-        skip("infer-mpi", "%s not installed" % " and ".join(m + " is" for m in missing[:1]))
+        skip("infer-mpi", missing[0] + " is not installed")
     elif len(sys.argv) < 3 and subprocess.run(["make", "-s", "mpi"], cwd=ROOT).returncode:
         check(False, "make mpi")
     else:

@@ -1,4 +1,4 @@
-/* cut.c: which layers a rank has: as asked, or so that the bytes of its weights are in proportion to its free memory.
+/* cut.c: which layers a rank has: as asked, or so that the bytes of its weights are in proportion to its memory.
  * Bytes are also the time that generation takes, so ranks with the same memory are as fast as each other. */
 #include "ring.h"
 
@@ -61,7 +61,7 @@ static int find_cut(const char *path, const infer_model_params *params, int32_t 
     return 0;
 }
 
-int cut_layers(const char *command, const char *path, const infer_model_params *params, const double *free_bytes, int32_t *first) {
+int cut_layers(const char *command, const char *path, const infer_model_params *params, const double *of_ranks, int32_t *first) {
     infer_memory memory;
     infer_error err;
     double *bytes, all = 0, room = 0, sum, target = 0;
@@ -82,9 +82,9 @@ int cut_layers(const char *command, const char *path, const infer_model_params *
         return cli_fail(command, "%s: no memory to cut it", path) == CLI_DONE;
     }
     for (i = 0; i <= memory.layers; i++) all += bytes[i];
-    for (r = 0; r < ring_size; r++) room += free_bytes[r];
+    for (r = 0; r < ring_size; r++) room += of_ranks[r];
     for (r = 1, at = 0, sum = bytes[memory.layers]; r < ring_size; r++) { /* what belongs to no layer is rank 0's */
-        target += all * (room > 0 ? free_bytes[r - 1] / room : 1.0 / ring_size);
+        target += all * (room > 0 ? of_ranks[r - 1] / room : 1.0 / ring_size);
         while (at < memory.layers - (ring_size - r) && (at <= first[r - 1] || sum + bytes[at] / 2 < target)) sum += bytes[at++];
         if (!find_cut(path, params, first[r - 1], &at, &err)) break;
         for (i = at, sum = bytes[memory.layers]; i > 0; i--) sum += bytes[i - 1];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double *free_memory;
+static const double *memory; /* bytes of each rank */
 static int is_cut; /* a command has opened its model; further ones (for drafts) are rank 0's alone */
 
 static infer_result rest(void *user, const void *message, size_t size, float *rows, size_t n, size_t back, infer_error *err) {
@@ -16,13 +16,9 @@ static infer_result rest(void *user, const void *message, size_t size, float *ro
     (void)user;
     if (r != INFER_OK) return r;
     tag = TAG_REPLY + (int)(info.context % (TAG_MOST - TAG_REPLY));
-    ok = !ring_broken() && frame_reserve(&b, size, n);
+    ok = !ring_broken() && frame_make(&b, FRAME_PASS, size, n);
     if (ok) {
-        memset(b.head, 0, sizeof *b.head);
-        b.head->kind = FRAME_PASS;
         b.head->context = info.context;
-        b.head->size = size;
-        b.head->n = n;
         b.head->back = back;
         memcpy(frame_message(&b), message, size);
         if (n) memcpy(frame_rows(&b), rows, n * sizeof *rows);
@@ -49,10 +45,7 @@ static int send_jobs(const char *path, const cli_common *common, const infer_mod
     for (r = 1; r < ring_size; r++) {
         frame_buf b = {NULL, 0};
         ring_job *job;
-        if (!frame_reserve(&b, sizeof *job, 0)) return 0;
-        memset(b.head, 0, sizeof *b.head);
-        b.head->kind = FRAME_JOB;
-        b.head->size = sizeof *job;
+        if (!frame_make(&b, FRAME_JOB, sizeof *job, 0)) return 0;
         job = frame_message(&b);
         memset(job, 0, sizeof *job);
         job->params = *params;
@@ -62,6 +55,7 @@ static int send_jobs(const char *path, const cli_common *common, const infer_mod
         job->params.log = NULL;
         job->params.progress = NULL;
         job->params.pre = job->params.projector = NULL;
+        job->params.fit.rest = NULL;
         job->params.log_user = job->params.progress_user = NULL;
         job->params.first_layer = first[r];
         job->params.layers = first[r + 1] - first[r];
@@ -82,7 +76,7 @@ static int front_open(const char *command, const char *path, const cli_common *c
     }
     if (strlen(path) >= sizeof ((ring_job *)0)->path) return cli_fail(command, "%s: the name is too long", path) == CLI_DONE;
     if (platform_path_kind(path) == PLATFORM_FOLDER) return cli_fail(command, "%s: a folder: convert it first", path) == CLI_DONE;
-    if (!cut_layers(command, path, params, free_memory, first)) return 0;
+    if (!cut_layers(command, path, params, memory, first)) return 0;
     params->layers = first[1];
     is_cut = 1;
     if (send_jobs(path, common, params, first)) return 1;
@@ -93,8 +87,8 @@ static void front_context(infer_context_params *params) {
     params->rest = rest; /* contexts of whole models do not call it */
 }
 
-void front_hooks(const double *free_bytes) {
+void front_hooks(const double *of_ranks) {
     static const cli_elsewhere_hooks hooks = {front_open, front_context};
-    free_memory = free_bytes;
+    memory = of_ranks;
     cli_elsewhere = &hooks;
 }

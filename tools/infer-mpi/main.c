@@ -17,7 +17,7 @@ static const char HELP[] =
     "A command of `infer` (run, bench, chat, serve, embed, perplexity, logits, ...; infer --help) with the model's layers over\n"
     "the ranks: rank 0 has the first ones, the embedding and the head, and all input and output; the others have the rest.\n"
     "Every rank opens the model by the same path. Results are those of one process, bit for bit.\n\n"
-    "  --layers RANGES     the layers of each rank: 0-11,12-23 (default: by their free memory)\n"
+    "  --layers RANGES     the layers of each rank: 0-11,12-23 (default: by their memory)\n"
     "  --timeout SECONDS   how long a rank may give no sign of life (default 5)\n"
     "  --start SECONDS     how long it may take until all ranks are there (default 60)\n"
     "  --spin              wait without sleeping: for cores that are the job's alone\n"
@@ -61,7 +61,7 @@ static int parse(int argc, char **argv) {
     return i;
 }
 
-/* Bytes of memory that each rank may have: what is free on its machine, shared by the ranks there. */
+/* Bytes of memory that each rank may have: its machine's, or container's, shared by the ranks there. */
 static int gather_memory(double *out) {
     infer_device_info info;
     MPI_Comm local;
@@ -76,19 +76,15 @@ static int gather_memory(double *out) {
 
 /* Rank 0's command is over: goodbye to the others, whether they wait for a job or for passes. */
 static void say_goodbye(void) {
-    int r, tag;
-    for (tag = TAG_JOB; tag <= TAG_PASS; tag += TAG_PASS - TAG_JOB)
-        for (r = 1; r < (tag == TAG_JOB ? ring_size : ring_size > 1 ? 2 : 1); r++) {
-            frame_buf b = {NULL, 0};
-            if (!frame_reserve(&b, 0, 0)) return;
-            memset(b.head, 0, sizeof *b.head);
-            b.head->kind = FRAME_BYE;
-            frame_send(r, tag, &b);
-        }
+    frame_buf b = {NULL, 0};
+    int r;
+    for (r = 1; r < ring_size; r++)
+        if (frame_make(&b, FRAME_BYE, 0, 0)) frame_send(r, TAG_JOB, &b);
+    if (ring_size > 1 && frame_make(&b, FRAME_BYE, 0, 0)) frame_send(1, TAG_PASS, &b); /* goes round */
 }
 
 int main(int argc, char **argv) {
-    static double free_bytes[RING_MOST];
+    static double memory[RING_MOST];
     int provided = 0, at, status = CLI_DONE;
     at = parse(argc, argv);
     signal(SIGALRM, too_late);
@@ -106,10 +102,10 @@ int main(int argc, char **argv) {
         return status;
     }
     if (!watch_start()) ring_break("rank %d: no thread", ring_rank);
-    if (!gather_memory(free_bytes)) ring_break("rank %d: MPI fails", ring_rank);
+    if (!gather_memory(memory)) ring_break("rank %d: MPI fails", ring_rank);
     if (ring_rank == 0) {
         argv[at - 1] = argv[0];
-        front_hooks(free_bytes);
+        front_hooks(memory);
         status = infer_main(argc - at + 1, argv + at - 1);
         if (!ring_broken()) say_goodbye();
     } else worker_run();

@@ -34,7 +34,7 @@ typedef struct ring_job {
 
 /* ---- transport.c ---------------------------------------------------------------------------- */
 
-enum { FRAME_PASS, FRAME_JOB, FRAME_BYE, FRAME_FAIL };
+enum { FRAME_PASS, FRAME_JOB, FRAME_BYE, FRAME_FAIL, FRAME_BEAT };
 typedef struct frame {
     uint64_t kind, context;
     uint64_t size, n, back; /* bytes of the message; floats of rows; floats that are expected back */
@@ -47,7 +47,9 @@ typedef struct frame_buf {
 } frame_buf;
 void *frame_message(const frame_buf *b);
 float *frame_rows(const frame_buf *b); /* aligned to 8 bytes */
-/* Room for a message and rows, for a head with these sizes; what was there stays. 0 = no memory. */
+/* A frame of this kind with room for a message and rows; b is empty. 0 = no memory. */
+int frame_make(frame_buf *b, uint64_t kind, uint64_t size, uint64_t n);
+/* The same room in a frame that is there, which stays. */
 int frame_reserve(frame_buf *b, uint64_t size, uint64_t n);
 enum { TAG_JOB, TAG_FAIL, TAG_BEAT, TAG_PASS, TAG_REPLY, TAG_MOST = TAG_REPLY + 16000 };
 /* The buffer is the transport's, and b empty: it is sent while the caller goes on. 0: the ring is broken. */
@@ -67,9 +69,9 @@ void ring_pause(double since); /* between two looks; since: when the first one w
 
 /* ---- cut.c, front.c, worker.c --------------------------------------------------------------- */
 
-/* The first layer of every rank, ring_size + 1 numbers. free: bytes of memory of each. 0 after saying why not. */
-int cut_layers(const char *command, const char *path, const infer_model_params *params, const double *free_bytes, int32_t *first);
-void front_hooks(const double *free_bytes); /* from now on the commands' model is cut */
+/* The first layer of every rank, ring_size + 1 numbers. of_ranks: bytes of memory of each. 0 after saying why not. */
+int cut_layers(const char *command, const char *path, const infer_model_params *params, const double *of_ranks, int32_t *first);
+void front_hooks(const double *of_ranks); /* from now on the commands' model is cut */
 void worker_run(void);                      /* until rank 0 says goodbye, or the ring breaks */
 
 #endif

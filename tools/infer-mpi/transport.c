@@ -52,6 +52,15 @@ int frame_reserve(frame_buf *b, uint64_t size, uint64_t n) {
     return grow(b, frame_bytes(size, n));
 }
 
+int frame_make(frame_buf *b, uint64_t kind, uint64_t size, uint64_t n) {
+    if (!frame_reserve(b, size, n)) return 0;
+    memset(b->head, 0, sizeof *b->head);
+    b->head->kind = kind;
+    b->head->size = size;
+    b->head->n = n;
+    return 1;
+}
+
 static void free_done(void) {
     int i = 0, done;
     while (i < n_sends) {

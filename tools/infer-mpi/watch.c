@@ -41,9 +41,7 @@ void ring_pause(double since) {
 /* A sign of life to the rank; empty frames, so that one way of receiving does for all. */
 static void beat(int to) {
     frame_buf b = {NULL, 0};
-    if (!frame_reserve(&b, 0, 0)) return;
-    memset(b.head, 0, sizeof *b.head);
-    frame_send(to, TAG_BEAT, &b);
+    if (frame_make(&b, FRAME_BEAT, 0, 0)) frame_send(to, TAG_BEAT, &b);
 }
 
 static void look_around(int first, int end) {

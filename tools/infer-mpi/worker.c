@@ -43,10 +43,7 @@ static void fail(const char *format, ...) {
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (frame_reserve(&b, strlen(text), 0)) {
-        memset(b.head, 0, sizeof *b.head);
-        b.head->kind = FRAME_FAIL;
-        b.head->size = strlen(text);
+    if (frame_make(&b, FRAME_FAIL, strlen(text), 0)) {
         memcpy(frame_message(&b), text, strlen(text));
         frame_send(0, TAG_FAIL, &b);
         frames_flush(1);

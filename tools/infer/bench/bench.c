@@ -586,6 +586,7 @@ int cmd_bench(int argc, char **argv) {
     if (b.n_prompts == 0 && (fresh == 0 || lengths))
         return cli_usage_error("bench", lengths ? "--embed 0 leaves nothing to measure" : "-p 0 -n 0 leaves nothing to measure");
     if (texts && !lengths) return cli_usage_error("bench", "--texts is for --embed");
+    if (queues && !requests) return cli_usage_error("bench", "--queues is for --requests");
     if (lengths) b.texts = texts ? (int32_t)texts : 512;
     b.depth = (int32_t)depth;
     b.fresh = (int32_t)fresh;
