@@ -198,7 +198,7 @@ static void ranges_compare(const char *path, const infer_model_params *mp, const
     free(got.x);
 }
 
-/* Every layer by itself, and every cut into two that may be; cuts that may not are refused by name. */
+/* Every layer by itself, and the cut into two in the middle, with DEEP every one; cuts that may not are refused by name. */
 static void ranges_file(const char *path, const infer_model_params *mp) {
     infer_context_params cp;
     infer_model_params p = *mp;
@@ -207,7 +207,8 @@ static void ranges_file(const char *path, const infer_model_params *mp) {
     infer_error e;
     ranges_out want;
     infer_token ids[40];
-    int32_t at[RANGES_MOST + 1], two[3], n = 0, n_ids = ranges_ids(ids, 40), i, all, few, unit = 0;
+    const int deep = getenv("DEEP") != NULL; /* make deep */
+    int32_t at[RANGES_MOST + 1], two[3], n = 0, n_ids = ranges_ids(ids, 40), i, all, unit = 0;
     memset(&want, 0, sizeof want);
     ranges_context(&cp);
     if (infer_model_open(&m, path, mp, &e) || infer_context_create(&c, m, &cp, &e)) check_note(__FILE__, __LINE__, e.message);
@@ -215,7 +216,6 @@ static void ranges_file(const char *path, const infer_model_params *mp) {
     ranges_script(c, ids, n_ids, &want);
     all = m->hp.n_layer;
     while (unit < all && !m->layers[unit].kv_read) unit++; /* from there on layers share keys and values */
-    few = !getenv("CHECK_DEEP");
     for (i = 0; i < all && !check_bad; i++) {
         infer_model *half = NULL;
         if (i <= unit) {
@@ -223,7 +223,7 @@ static void ranges_file(const char *path, const infer_model_params *mp) {
             two[0] = 0;
             two[1] = i;
             two[2] = all;
-            if (i && (!few || i == (all + 1) / 2)) ranges_compare(path, mp, &cp, two, 2, ids, n_ids, &want);
+            if (i && (deep || i == (all + 1) / 2)) ranges_compare(path, mp, &cp, two, 2, ids, n_ids, &want);
             continue;
         }
         p.first_layer = i;

@@ -67,6 +67,7 @@ def spellings(folder):
     code, out, err = infer("bench", "-m", MODEL, "-p", "8,0.25k", "-n0", "-r1", "--json")
     check(code == 0 and json.loads(out)["prompt_tokens"] == 256, "lists of sizes", (out[:200], err))
     check(infer("bench", "-m", MODEL, "-p", "8,x")[0] == 2 and infer("bench", "-m", MODEL, "-p", ",8")[0] == 2, "lists that are none")
+    check(infer("bench", "-m", MODEL, "--queues", "2")[0] == 2, "queues without requests")
     code, out, err = infer("tensor", "-m", MODEL, "output_norm.weight", "--out", "-")
     check(code == 0, "-m before other words", err)
 
