@@ -318,7 +318,7 @@ static void ops_moe_case(int32_t n, int32_t experts, int32_t used, int32_t rows,
     ops_moe_open(&c, 3, &w, pairs, experts, max_cols, exact);
     ops_moe(&c, &w, x, ids, down ? weights : NULL, y, n, rows, used, cols);
     for (i = 0; i < (int32_t)outs * rows; i++)
-        CHECK(ops_near(y[i], want[i], 20, exact || (type < 2 && !ops_moe_encodes) ? 1e-6 : type < 2 ? 1e-4 : 1e-2));
+        CHECK(ops_near(y[i], want[i], 20, exact || (type < 2 && !ops_moe_encodes) ? 1e-6 : type < 2 ? 5e-4 : 1e-2));
     ops_close(&c);
     ops_moe_open(&c, 1, &w, pairs, experts, max_cols, exact);
     for (t = 0; t < n; t++) /* each token alone, on one thread */
