@@ -55,7 +55,7 @@ static int prepare(map *m, job *j) {
     if (!chat_response_format(j, a->response_format, "response_format")) return 0;
     n = 0;
     ids = NULL;
-    if (prompt_tokens(j->model, a->prompt, a->suffix, &ids, &n, f)) {
+    if (prompt_tokens(j->model, a->prompt, a->suffix, "a text or a list of tokens", &ids, &n, f)) {
         j->params.tokens = ids;
         j->params.n_tokens = (int32_t)n;
     }

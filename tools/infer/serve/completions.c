@@ -183,7 +183,7 @@ static void prompts_free(void *own) {
 
 static int take_prompt(job *j, prompt *p, const infer_json *one) {
     p->text = infer_json_string(one, &p->n_text);
-    return prompt_tokens(j->model, one, j->asked.suffix, &p->ids, &p->n, &j->call->failure);
+    return prompt_tokens(j->model, one, j->asked.suffix, "a text, a list of texts, a list of tokens or a list of such lists", &p->ids, &p->n, &j->call->failure);
 }
 
 static int take_prompts(job *j) {

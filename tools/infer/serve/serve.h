@@ -132,8 +132,8 @@ int json_tokens(const infer_json *list, int32_t vocab, infer_token **ids, size_t
 struct served;
 /* The tokens of a text, or, with a suffix, of filling the gap before it; the caller frees *ids in any case. 0 after setting f. */
 int text_tokens(const struct served *m, const char *text, size_t n, const char *suffix, int32_t flags, infer_token **ids, size_t *count, failure *f);
-/* The same of a 'prompt' that is a text or a list of tokens; there is at least one token. */
-int prompt_tokens(const struct served *m, const infer_json *prompt, const char *suffix, infer_token **ids, size_t *n, failure *f);
+/* The same of a 'prompt' that is a text or a list of tokens; there is at least one token. what: as of json_tokens. */
+int prompt_tokens(const struct served *m, const infer_json *prompt, const char *suffix, const char *what, infer_token **ids, size_t *n, failure *f);
 
 /* ---- models.c ------------------------------------------------------------------------------- */
 
