@@ -7,8 +7,7 @@
 static const parameter TABLE[] = {
     SERVE_PARAMS_REPLY,
     SERVE_PARAMS_REPLIES,
-    {"prompt", PARAM_ANY, PARAM_AT(prompt), 0, 0, NULL},
-    {"suffix", PARAM_TEXT, PARAM_AT(suffix), 0, 0, NULL},
+    SERVE_PARAMS_PROMPT,
     {"max_tokens", PARAM_INT, PARAM_AT(max_tokens), 0, 1e9, NULL},
     {"best_of", PARAM_INT, PARAM_AT(best_of), 1, MAX_CHOICES, NULL},
     {"logprobs", PARAM_INT, PARAM_AT(top_logprobs), 0, 20, NULL},
