@@ -21,7 +21,7 @@ static int infer__chunked(const infer_model *m) { return m->stack.row->places ==
 
 static void infer__sound_keys(infer__keys *k) {
     infer__stack *s = &k->m->stack;
-    s->bins = infer__key_int(k, "num_mel_bins", 1, 640, 0, 1);
+    s->bins = infer__key_int(k, "num_mel_bins", 1, INFER__SAMPLES, 0, 1);
     if (s->row->flags & INFER__STACK_SAMPLES) s->bins = INFER__SAMPLES;
     else if (!k->failed && s->bins > 512) infer__key_misfit(k, "num_mel_bins", "more than 512");
     s->merged = infer__chunked(k->m) ? infer__half(infer__half(infer__half(s->bins))) : s->merge;

@@ -2,8 +2,9 @@
  *
  * Owns:  the kinds "patches", "embeddings beside" and "projector": each runs a list of steps (rows.c). t, the tensor
  *        that a step reads, is in one of three rooms of the work area; the step's result is in another one.
- * Rules: everything is an op, so that devices follow, but for the step CHUNKS (sound.c). Rows of patches that are
- *        merged follow each other (picture.c), so to merge them is another view of t.
+ * Rules: everything is an op, so that devices follow, but for steps of sound.c, conformer.c and mobile.c whose layers
+ *        are on the host. Rows of patches that are merged follow each other (picture.c), so to merge them is another
+ *        view of t.
  * Start: infer__walk_run.
  */
 #include "../model.h"
