@@ -33,12 +33,6 @@ static int infer__conformer_slots(infer_model *m, const infer__step *s, int matr
     return ok;
 }
 
-static infer_result infer__conformer_misfit(const infer__weight *w, int64_t rows, int64_t cols, infer_error *err) {
-    if (w->rows == rows && w->cols == cols) return INFER_OK;
-    return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows of %d, the model needs %lld of %lld", w->name,
-                        (int)w->rows, (int)w->cols, (long long)rows, (long long)cols);
-}
-
 static infer_result infer__conformer_flow(const infer_model *m, const infer__layer *l, infer__steps s, infer__flow *f,
                                           infer_error *err) {
     const infer__weight *w = &l->w[s.matrix], *v = &l->w[s.vector];
@@ -59,12 +53,12 @@ static infer_result infer__conformer_flow(const infer_model *m, const infer__lay
         if (n % l->n_head || head > INFER__MAX_HEAD_DIM)
             return infer__error(err, INFER_ERR_FORMAT, "key %s.attention.head_count: %d heads of %d values",
                                 infer__stack_prefix(m), (int)l->n_head, (int)n);
-        for (i = 0; i < 4 && !r; i++) r = infer__conformer_misfit(w + i, n, n, err);
+        for (i = 0; i < 4 && !r; i++) r = infer__flow_shape(w + i, n, n, err);
         for (i = 0; i < 2 && !r; i++) r = infer__flow_fits(v + i, head, err);
         f->room = INFER__MAX(f->room, 3 * n);
         return r;
     case INFER__STEP_TAPS:
-        r = infer__conformer_misfit(w, f->cols, INFER__RELATE_TAPS, err);
+        r = infer__flow_shape(w, f->cols, INFER__RELATE_TAPS, err);
         return r ? r : infer__flow_fits(v, f->cols, err);
     default:
         return f->cols == n ? r : infer__error(err, INFER_ERR_FORMAT, "layer %d adds rows of %lld values to %lld",

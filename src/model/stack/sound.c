@@ -132,8 +132,9 @@ static infer_result infer__sound_fill(infer_model *m, infer__picture *p, const f
         if (ok) memset(p->grid.host, 0, (size_t)(at[0] + at[1]) * sizeof(float));
     } else ok = infer__picture_buf(m, &p->pixels[0], p->nx + 2, p->ny);
     if (infer__subsampled(m)) ok = ok && infer__conformer_fill(m, p);
-    else ok = ok && infer__picture_buf(m, &p->pixels[1], 1, INFER__MAX(m->hp.n_embd, infer__chunk_channels(m, 0))) &&
-         infer__picture_buf(m, &p->places, p->rows, m->hp.n_embd);
+    else if (m->stack.row->places)
+        ok = ok && infer__picture_buf(m, &p->pixels[1], 1, INFER__MAX(m->hp.n_embd, infer__chunk_channels(m, 0))) &&
+             infer__picture_buf(m, &p->places, p->rows, m->hp.n_embd);
     if (!ok) return infer__error(err, INFER_ERR_MEMORY, "no memory for a sound of %d frames", (int)p->nx);
     if (p->pixels[1].host) memset(p->pixels[1].host, 0, (size_t)p->pixels[1].bytes);
     if (infer__chunked(m)) infer__sound_gather(p, values, (float *)p->pixels[0].host);
