@@ -16,12 +16,12 @@ CPUS = int(os.environ.get('THREADS', '8'))
 
 
 def answer(batch):
-    done = subprocess.run(command + ['-t', str(CPUS)], input='\n'.join(batch['text']) + '\n', stdout=subprocess.PIPE, text=True, check=True)
-    return {'text': done.stdout.splitlines()}
+    done = subprocess.run(command + ['-t', str(CPUS)], input='\n'.join(batch['text']) + '\n', stdout=subprocess.PIPE, encoding='utf-8', check=True)
+    return {'text': done.stdout.split('\n')[:-1]} # splitlines would cut at U+2028, too
 
 
 data = ray.data.read_text(source).map_batches(answer, batch_size=1024, num_cpus=CPUS)
 os.makedirs(target, exist_ok=True)
 for i, batch in enumerate(data.iter_batches(batch_size=4096)):
-    with open(os.path.join(target, '%06d.jsonl' % i), 'w') as f:
+    with open(os.path.join(target, '%06d.jsonl' % i), 'w', encoding='utf-8') as f:
         f.writelines(line + '\n' for line in batch['text'])

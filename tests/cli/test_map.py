@@ -156,7 +156,7 @@ def test_map_order():
 BAD = [('', 'nothing'), ('{', 'column'), ('nonsense', 'column'), ('[1]', 'object'), ('3', 'object'), ('{"id": 1', 'column'), ('{"prompt": "a"} x', 'column'),
        ('{"prompt": "\\ud800\\q"}', 'column'), ('\x00', 'column'), ({'id': 1.5, 'prompt': 'x'}, "'id' must be"), ({'id': [], 'prompt': 'x'}, "'id' must be"),
        ({'id': True, 'prompt': 'x'}, "'id' must be"), ({}, "one of 'prompt' and 'messages'"), ({'prompt': 'x', 'messages': []}, "one of 'prompt'"),
-       ({'prompt': 5}, "'prompt' must be"), ({'prompt': []}, "'prompt' is empty"), ({'prompt': [1, 99999999]}, "'prompt' must be"),
+       ({'prompt': 5}, "'prompt' must be"), ({'prompt': []}, "'prompt' is empty"), ({'prompt': ['a', 'b']}, "'prompt' must be a text or a list of tokens"), ({'prompt': [1, 99999999]}, "'prompt' must be"),
        ({'prompt': 'x', 'maxtokens': 5}, "unsupported parameter: 'maxtokens'"), ({'prompt': 'x', 'max_tokens': 0}, "'max_tokens'"),
        ({'prompt': 'x', 'max_tokens': 'many'}, "'max_tokens'"), ({'prompt': 'x', 'top_p': 'a'}, "'top_p'"),
        ({'prompt': 'x', 'seed': 1.5}, "'seed'"), ({'prompt': 'x', 'stop': ['']}, "'stop'"), ({'prompt': 'x', 'stop': 5}, "'stop'"), ({'prompt': 'x', 'stop': {'a': 'x'}}, "'stop'"), ({'prompt': 'x', 'n': 2}, "'n' can only be 1"),

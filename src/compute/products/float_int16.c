@@ -71,8 +71,8 @@ static float infer__int16_scale(const uint8_t *src, int kind, int32_t n) {
     return sum < 1e-60 ? 0 : (float)(sqrt(sum) / INFER__INT16_NORM);
 }
 
-/* n (1 .. 64) values of each of `rows` (1 .. 16) rows as integers, zeros after them: those of row i at to + i * 64, the
- * second 32 at `second` values from there. scale: of 16 rows. */
+/* n (1 .. 64) values of each of `rows` (1 .. 16) rows as integers, zeros after them: those of row i at to + i * stride,
+ * the second 32 `second` values on. scale: of 16 rows. */
 INFER__ON_avx512 INFER__INLINE void infer__int16_block(const uint8_t *const *src, int32_t rows, int32_t n, int kind,
                                                        int16_t *to, int32_t stride, int32_t second, float *scale) {
     const int each = kind == INFER__FLOAT_F32 ? 64 : 32; /* bytes of 16 values */

@@ -5,16 +5,10 @@
 
 static const parameter TABLE[] = {
     SERVE_IGNORED("id"), SERVE_IGNORED("model"), /* the command names the model */
-    {"prompt", PARAM_ANY, PARAM_AT(prompt), 0, 0, NULL},
-    {"suffix", PARAM_TEXT, PARAM_AT(suffix), 0, 0, NULL},
-    {"messages", PARAM_LIST, PARAM_AT(messages), 0, 0, NULL},
-    {"reasoning_effort", PARAM_TEXT, PARAM_AT(effort), 0, 0, NULL},
-    {"max_tokens", PARAM_INT, PARAM_AT(max_tokens), 1, 1e9, NULL},
-    {"max_completion_tokens", PARAM_INT, PARAM_AT(max_completion), 1, 1e9, NULL},
-    {"seed", PARAM_INT, PARAM_AT(seed), -1, 9e15, NULL},
-    {"stop", PARAM_ANY, PARAM_AT(stop), 0, 0, NULL},
-    {"logit_bias", PARAM_OBJECT, PARAM_AT(logit_bias), 0, 0, NULL},
-    {"response_format", PARAM_OBJECT, PARAM_AT(response_format), 0, 0, NULL},
+    SERVE_PARAMS_PROMPT,
+    SERVE_PARAMS_CHAT,
+    SERVE_PARAM_SEED,
+    SERVE_PARAMS_FORM,
     {"schema", PARAM_OBJECT, PARAM_AT(schema), 0, 0, NULL},
     {"stream", PARAM_ONLY, 0, 0, 0, "false"},
     {"n", PARAM_ONLY, 0, 0, 0, "1"},
@@ -55,7 +49,7 @@ static int prepare(map *m, job *j) {
     if (!chat_response_format(j, a->response_format, "response_format")) return 0;
     n = 0;
     ids = NULL;
-    if (prompt_tokens(j->model, a->prompt, a->suffix, &ids, &n, f)) {
+    if (prompt_tokens(j->model, a->prompt, a->suffix, "a text or a list of tokens", &ids, &n, f)) {
         j->params.tokens = ids;
         j->params.n_tokens = (int32_t)n;
     }

@@ -85,12 +85,10 @@ int cmd_map(int argc, char **argv) {
         {"--embed", OPT_FLAG, &o.embed, NULL, "lines are {\"id\", \"text\"}: write a vector for each", 0, 0},
         {"-n|--predict,--n-predict", OPT_INT, &o.limit, "N", "maximum number of tokens for lines without max_tokens (default: 128 for a prompt, no limit for messages); -1 = no limit", -1, INT32_MAX / 2},
         {"--max-line", OPT_INT, &o.max_line, "SIZE", "longest line, and what all lines between reading and writing may take (default: 16M)", 1, 1 << 30},
-        {"-np,--parallel", OPT_INT, &m.serve.slots, "N", "replies to generate at a time (default: 16)", 1, 4096},
-        {"--cache", OPT_INT, &m.serve.cells, "N", "positions of all requests together (default: 4 times --ctx)", 1, 1 << 24},
+        SERVE_SLOT_OPTIONS(m.serve),
         {"--grace", OPT_INT, &m.serve.grace, "S", "seconds for running replies to end after Ctrl-C or SIGTERM (default: 10)", 0, 86400},
         {"--media-path", OPT_STRING, &m.serve.media_path, "DIR", "messages may name files below DIR: file://NAME (default: they name no files)", 0, 0},
-        CLI_TEMPLATE_OPTIONS(m.serve),
-        {"--lookup", OPT_FLAG, &m.serve.lookup, NULL, "speculate from earlier text: the same output, faster", 0, 0},
+        SERVE_CHAT_OPTIONS(m.serve),
     };
     const cli_spec spec = {"map",
                            "MODEL --in FILE --out FILE",
@@ -103,7 +101,7 @@ int cmd_map(int argc, char **argv) {
                            "docs/many-machines.md: all of it, and how to run it on many machines.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING | TAKES_PROJECTOR,
+                           SERVE_TAKES,
                            1,
                            1};
     cli_common common;
@@ -112,11 +110,9 @@ int cmd_map(int argc, char **argv) {
     o.in = o.out = "-";
     o.limit = MAP_LIMIT_USUAL;
     o.max_line = 16 << 20;
-    m.serve.slots = 16;
+    m.serve.slots = SERVE_SLOTS;
     m.serve.waiting = 1 << 20;
-    m.serve.grace = 10;
-    m.serve.max_pixels = 1 << 26;
-    m.serve.max_sound = 3600;
+    m.serve.grace = SERVE_GRACE;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     if (o.limit == 0) return cli_usage_error("map", "-n: expected 1 or more, or -1 for no limit, got 0");
     serve_command = "map";

@@ -7,8 +7,7 @@
 static const parameter TABLE[] = {
     SERVE_PARAMS_REPLY,
     SERVE_PARAMS_REPLIES,
-    {"prompt", PARAM_ANY, PARAM_AT(prompt), 0, 0, NULL},
-    {"suffix", PARAM_TEXT, PARAM_AT(suffix), 0, 0, NULL},
+    SERVE_PARAMS_PROMPT,
     {"max_tokens", PARAM_INT, PARAM_AT(max_tokens), 0, 1e9, NULL},
     {"best_of", PARAM_INT, PARAM_AT(best_of), 1, MAX_CHOICES, NULL},
     {"logprobs", PARAM_INT, PARAM_AT(top_logprobs), 0, 20, NULL},
@@ -183,7 +182,7 @@ static void prompts_free(void *own) {
 
 static int take_prompt(job *j, prompt *p, const infer_json *one) {
     p->text = infer_json_string(one, &p->n_text);
-    return prompt_tokens(j->model, one, j->asked.suffix, &p->ids, &p->n, &j->call->failure);
+    return prompt_tokens(j->model, one, j->asked.suffix, "a text, a list of texts, a list of tokens or a list of such lists", &p->ids, &p->n, &j->call->failure);
 }
 
 static int take_prompts(job *j) {

@@ -144,7 +144,7 @@ static int open_single(server *s, served *m) {
     if (make_ready(o, m, &m->bytes, why, sizeof why) != INFER_OK) return cli_fail(serve_command, "%s: %s", m->path, why) == CLI_DONE;
     m->state = MODEL_READY;
     if (m->projector)
-        fprintf(stderr, "infer serve: %s%s%s by %s\n", m->info.images ? "pictures" : "", m->info.images && m->info.sounds ? " and " : "",
+        fprintf(stderr, "infer %s: %s%s%s by %s\n", serve_command, m->info.images ? "pictures" : "", m->info.images && m->info.sounds ? " and " : "",
                 m->info.sounds ? "sound" : "", m->projector);
     return 1;
 }
@@ -362,7 +362,7 @@ static infer_result open_one(server *s, served *m, const infer_model_params *par
     infer_model_params own = *params;
     infer_result r = INFER_ERR_IO;
     snprintf(err.message, sizeof err.message, "its layers cannot be elsewhere");
-    if (!cli_elsewhere || cli_elsewhere->open("serve", m->path, s->options->common, &own)) r = infer_model_open(&m->model, m->path, &own, &err);
+    if (!cli_elsewhere || cli_elsewhere->open(serve_command, m->path, s->options->common, &own)) r = infer_model_open(&m->model, m->path, &own, &err);
     if (r != INFER_OK) {
         m->model = NULL;
         snprintf(why, sizeof why, "%s", err.message);

@@ -169,7 +169,7 @@ int text_tokens(const served *m, const char *text, size_t n, const char *suffix,
     return 1;
 }
 
-int prompt_tokens(const served *m, const infer_json *prompt, const char *suffix, infer_token **ids, size_t *n, failure *f) {
+int prompt_tokens(const served *m, const infer_json *prompt, const char *suffix, const char *what, infer_token **ids, size_t *n, failure *f) {
     size_t length;
     const char *text = infer_json_string(prompt, &length);
     *ids = NULL;
@@ -177,7 +177,7 @@ int prompt_tokens(const served *m, const infer_json *prompt, const char *suffix,
         if (!text_tokens(m, text, length, suffix, INFER_TEXT_ADD_SPECIAL, ids, n, f)) return 0;
         return *n > 0 || fail(f, 400, NULL, "prompt", "'prompt' is empty, and the model has no token for the beginning");
     }
-    if (!json_tokens(prompt, m->info.vocab, ids, n, "prompt", "a text, a list of texts, a list of tokens or a list of such lists", f)) return 0;
+    if (!json_tokens(prompt, m->info.vocab, ids, n, "prompt", what, f)) return 0;
     if (suffix) return fail(f, 400, NULL, "suffix", "'suffix' needs a 'prompt' of text");
     return *n > 0 || fail(f, 400, NULL, "prompt", "'prompt' is empty");
 }

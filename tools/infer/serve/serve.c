@@ -54,9 +54,8 @@ int cmd_serve(int argc, char **argv) {
         {"--tls-key", OPT_STRING, &o.key_file, "FILE", "the certificate's private key (PEM)", 0, 0},
         {"--models", OPT_STRING, &o.folder, "DIR", "serve the models in DIR instead of MODEL: each is loaded on first use, within --max-memory", 0, 0},
         {"--alias", OPT_LIST, &o.aliases, "NAME[=ID]", "another name for the model (ID: which of --models); * = any name; may be repeated", 0, 0},
-        {"-np,--parallel", OPT_INT, &o.slots, "N", "replies to generate at a time (default: 16)", 1, 4096},
+        SERVE_SLOT_OPTIONS(o),
         {"--queue", OPT_INT, &o.waiting, "N", "requests that may wait for one to end; more get status 429 (default: 64)", 1, 1 << 20},
-        {"--cache", OPT_INT, &o.cells, "N", "positions of all requests together (default: 4 times --ctx)", 1, 1 << 24},
         {"-n|--predict,--n-predict,--max-tokens", OPT_INT, &o.max_tokens, "N", "maximum number of tokens per reply, whatever a request says (default: no limit)", 0, INT32_MAX / 2},
         {"--max-body", OPT_INT, &o.max_body, "SIZE", "largest request (default: 16M)", 1, (int64_t)1 << 32},
         {"--connections", OPT_INT, &o.connections, "N", "connections at a time (default: 256)", 1, 65536},
@@ -67,8 +66,7 @@ int cmd_serve(int argc, char **argv) {
         {"--media-path", OPT_STRING, &o.media_path, "DIR", "requests may name files below DIR: file://NAME (default: they name no files)", 0, 0},
         {"--max-image-pixels", OPT_INT, &o.max_pixels, "N", "largest picture (default: 67108864)", 1, (int64_t)1 << 32},
         {"--max-audio-seconds", OPT_INT, &o.max_sound, "S", "longest sound (default: 3600)", 1, 86400},
-        CLI_TEMPLATE_OPTIONS(o),
-        {"--lookup", OPT_FLAG, &o.lookup, NULL, "speculate from earlier text: the same output, faster", 0, 0},
+        SERVE_CHAT_OPTIONS(o),
         {"--log-prompts", OPT_FLAG, &o.log_prompts, NULL, "log requests with their texts to stderr (-v: without)", 0, 0},
     };
     const cli_spec spec = {"serve",
@@ -79,7 +77,7 @@ int cmd_serve(int argc, char **argv) {
                            "options are the defaults of requests. Ctrl-C or SIGTERM: running replies end, then the server.\n",
                            options,
                            (int)(sizeof options / sizeof options[0]),
-                           TAKES_MODEL | TAKES_DEVICE | TAKES_COMPUTE | TAKES_CONTEXT | TAKES_ADAPTERS | TAKES_SEED | TAKES_SAMPLING | TAKES_PROJECTOR,
+                           SERVE_TAKES,
                            0,
                            1};
     cli_common common;
@@ -87,12 +85,12 @@ int cmd_serve(int argc, char **argv) {
     memset(&o, 0, sizeof o);
     o.host = "127.0.0.1";
     o.port = 8080;
-    o.slots = 16;
+    o.slots = SERVE_SLOTS;
     o.waiting = 64;
     o.max_body = 16 << 20;
     o.connections = 256;
     o.timeout = 60;
-    o.grace = 10;
+    o.grace = SERVE_GRACE;
     o.common = &common;
     if (!cli_parse(&spec, argc, argv, &common, args, &status)) return status;
     o.model = args[0];

@@ -104,14 +104,22 @@ void asked_free(asked *a);
     SERVE_FIGURE("xtc_probability"), SERVE_FIGURE("xtc_threshold"), SERVE_FIGURE("dynatemp_range"), SERVE_FIGURE("dynatemp_exponent"), \
     SERVE_FIGURE("repeat_penalty"), SERVE_FIGURE("repetition_penalty"), SERVE_FIGURE("repeat_last_n"), SERVE_FIGURE("dry_multiplier"), \
     SERVE_FIGURE("dry_base"), SERVE_FIGURE("dry_allowed_length"), SERVE_FIGURE("dry_penalty_last_n")
-/* Rows of interfaces in OpenAI's form: of all; of those that give several replies; of those that chat. */
+/* Rows of interfaces in OpenAI's form: of all; of those that give several replies; of texts and of chats; of those that chat. */
 #define SERVE_PARAM_MODEL {"model", PARAM_TEXT, PARAM_AT(model), 0, 0, NULL}
+#define SERVE_PARAM_SEED {"seed", PARAM_INT, PARAM_AT(seed), -1, 9e15, NULL}
 #define SERVE_PARAMS_REPLY \
-    SERVE_PARAM_MODEL, {"stream", PARAM_FLAG, PARAM_AT(stream), 0, 0, NULL}, {"seed", PARAM_INT, PARAM_AT(seed), -1, 9e15, NULL}
-#define SERVE_PARAMS_REPLIES \
-    {"stream_options", PARAM_OBJECT, PARAM_AT(stream_options), 0, 0, NULL}, {"n", PARAM_INT, PARAM_AT(n), 1, MAX_CHOICES, NULL}, \
+    SERVE_PARAM_MODEL, {"stream", PARAM_FLAG, PARAM_AT(stream), 0, 0, NULL}, SERVE_PARAM_SEED
+#define SERVE_PARAMS_FORM \
     {"stop", PARAM_ANY, PARAM_AT(stop), 0, 0, NULL}, {"logit_bias", PARAM_OBJECT, PARAM_AT(logit_bias), 0, 0, NULL}, \
     {"response_format", PARAM_OBJECT, PARAM_AT(response_format), 0, 0, NULL}
+#define SERVE_PARAMS_REPLIES \
+    {"stream_options", PARAM_OBJECT, PARAM_AT(stream_options), 0, 0, NULL}, {"n", PARAM_INT, PARAM_AT(n), 1, MAX_CHOICES, NULL}, \
+    SERVE_PARAMS_FORM
+#define SERVE_PARAMS_PROMPT \
+    {"prompt", PARAM_ANY, PARAM_AT(prompt), 0, 0, NULL}, {"suffix", PARAM_TEXT, PARAM_AT(suffix), 0, 0, NULL}
+#define SERVE_PARAMS_CHAT \
+    {"messages", PARAM_LIST, PARAM_AT(messages), 0, 0, NULL}, {"max_tokens", PARAM_INT, PARAM_AT(max_tokens), 1, 1e9, NULL}, \
+    {"max_completion_tokens", PARAM_INT, PARAM_AT(max_completion), 1, 1e9, NULL}, {"reasoning_effort", PARAM_TEXT, PARAM_AT(effort), 0, 0, NULL}
 #define SERVE_PARAMS_TEMPLATE \
     {"tools", PARAM_LIST, PARAM_AT(tools), 0, 0, NULL}, {"chat_template_kwargs", PARAM_OBJECT, PARAM_AT(variables), 0, 0, NULL}
 #define SERVE_PARAMS_TOOLS \
@@ -132,8 +140,8 @@ int json_tokens(const infer_json *list, int32_t vocab, infer_token **ids, size_t
 struct served;
 /* The tokens of a text, or, with a suffix, of filling the gap before it; the caller frees *ids in any case. 0 after setting f. */
 int text_tokens(const struct served *m, const char *text, size_t n, const char *suffix, int32_t flags, infer_token **ids, size_t *count, failure *f);
-/* The same of a 'prompt' that is a text or a list of tokens; there is at least one token. */
-int prompt_tokens(const struct served *m, const infer_json *prompt, const char *suffix, infer_token **ids, size_t *n, failure *f);
+/* The same of a 'prompt' that is a text or a list of tokens; there is at least one token. what: as of json_tokens. */
+int prompt_tokens(const struct served *m, const infer_json *prompt, const char *suffix, const char *what, infer_token **ids, size_t *n, failure *f);
 
 /* ---- models.c ------------------------------------------------------------------------------- */
 
