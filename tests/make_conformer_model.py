@@ -6,7 +6,6 @@
 
 LARGE: another file, whose encoder of sound has the shape of Gemma 4 E4B's, matrices in F16, and there is none of pictures."""
 import os
-import struct
 import sys
 
 import numpy as np
@@ -78,12 +77,6 @@ def tensors(k, both):
                 yield name.replace("weight", end), np.array([v])
 
 
-def value(v):
-    if isinstance(v, list):
-        return struct.pack("<IIQ", 9, 6, len(v)) + struct.pack("<%df" % len(v), *v)
-    return base.value(v)
-
-
 def raw():
     kv = keys(dict(SMALL, width=640, ff=0, layers=0, heads=0, bins=128), False)
     kv["clip.audio.projector_type"] = "gemma4ua"
@@ -92,19 +85,7 @@ def raw():
 
 
 def main(path, kv, all_of, wide):
-    head, at = b"GGUF" + struct.pack("<IQQ", 3, len(all_of), len(kv)), 0
-    for name, v in kv.items():
-        head += base.text(name) + value(v)
-    kinds = ["<f4" if wide or a.ndim != 2 or "conv_dw" in name else "<f2" for name, a in all_of]
-    for (name, a), kind in zip(all_of, kinds):
-        head += base.text(name) + struct.pack("<I", a.ndim) + struct.pack("<%dQ" % a.ndim, *a.shape[::-1])
-        head += struct.pack("<IQ", 1 if kind == "<f2" else 0, at)
-        at += -(-a.size * int(kind[2]) // 32) * 32
-    with open(path, "wb") as f:
-        f.write(head + bytes(-len(head) % 32))
-        for (name, a), kind in zip(all_of, kinds):
-            data = a.astype(kind).tobytes()
-            f.write(data + bytes(-len(data) % 32))
+    base.write(path, kv, dict(all_of), lambda name, a: not wide and a.ndim == 2 and "conv_dw" not in name)
 
 
 if __name__ == "__main__":

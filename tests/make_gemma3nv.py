@@ -80,32 +80,12 @@ def make(path, k, seed):
             "clip.vision.patch_size": k["patch"], "clip.vision.embedding_length": k["width"], "clip.vision.feed_forward_length": 4 * k["width"],
             "clip.vision.block_count": 128, "clip.vision.attention.head_count": 8, "clip.vision.projection_dim": k["out"],
             "clip.vision.attention.layer_norm_epsilon": 1e-6, "clip.vision.image_mean": [0.0] * 3, "clip.vision.image_std": [1.0] * 3}
-    save(path, keys, tensors, k.get("f16"))
-
-
-def save(path, keys, tensors, f16):
-    """Kernels of columns are F16 in any case: llama.cpp computes no others."""
-    def half(name, a):
-        return a.ndim > 1 and "stem" not in name and "gamma" not in name and (f16 or (a.ndim > 2 and a.shape[1] == 1))
-
-    def value(v):
-        if isinstance(v, list):
-            return struct.pack("<IIQ", 9, 6, len(v)) + b"".join(struct.pack("<f", x) for x in v)
-        return base.value(v)
-
     kv = {"general.architecture": "clip", "general.type": "mmproj", **keys}
-    head, at = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(kv)), 0
-    for key, v in kv.items():
-        head += base.text(key) + value(v)
-    for name, a in tensors.items():
-        head += base.text(name) + struct.pack("<I", a.ndim) + b"".join(struct.pack("<Q", n) for n in a.shape[::-1])
-        head += struct.pack("<IQ", 1 if half(name, a) else 0, at)
-        at += -(-a.size * (2 if half(name, a) else 4) // 32) * 32
-    with open(path, "wb") as f:
-        f.write(head + bytes(-len(head) % 32))
-        for name, a in tensors.items():
-            d = a.astype("<f2" if half(name, a) else "<f4").tobytes()
-            f.write(d + bytes(-len(d) % 32))
+
+    def half(name, a): # kernels of columns in any case: llama.cpp computes no others
+        return a.ndim > 1 and "stem" not in name and "gamma" not in name and (k.get("f16") or (a.ndim > 2 and a.shape[1] == 1))
+
+    base.write(path, kv, tensors, half)
 
 
 # ---- formulas: x is [high][wide][columns] ------------------------------------------------------------------------------

@@ -50,27 +50,32 @@ def value(v):
         return struct.pack("<If", 6, v)
     if isinstance(v, str):
         return struct.pack("<I", 8) + text(v)
-    return struct.pack("<IIQ", 9, 4, len(v)) + b"".join(struct.pack("<I", x) for x in v)
+    kind, form = (6, "f") if isinstance(v[0], float) else (4, "I")
+    return struct.pack("<IIQ", 9, kind, len(v)) + struct.pack("<%d%s" % (len(v), form), *v)
+
+
+def write(path, keys, tensors, half):
+    """tensors: name -> float array; F16 where half(name, array), else F32."""
+    kinds = ["<f2" if half(name, a) else "<f4" for name, a in tensors.items()]
+    head, at = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)), 0
+    for k, v in keys.items():
+        head += text(k) + value(v)
+    for (name, a), kind in zip(tensors.items(), kinds):
+        head += text(name) + struct.pack("<I", a.ndim) + struct.pack("<%dQ" % a.ndim, *a.shape[::-1])
+        head += struct.pack("<IQ", 1 if kind == "<f2" else 0, at)
+        at += -(-a.size * int(kind[2]) // 32) * 32
+    with open(path, "wb") as f:
+        f.write(head + bytes(-len(head) % 32))
+        for a, kind in zip(tensors.values(), kinds):
+            data = a.astype(kind).tobytes()
+            f.write(data + bytes(-len(data) % 32))
 
 
 def save(path, arch, keys, tensors, small=()):
     """tensors: name -> float array; those of one dimension are F32, and those whose names have a part that is in `small`, the
     others F16."""
-    def wide(name, a):
-        return a.ndim == 1 or any(part in name for part in small)
-
-    kv = [("general.architecture", arch), ("tokenizer.ggml.model", "none")]
-    kv += [("%s.%s" % (arch, k), v) for k, v in keys.items()]
-    head, data = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(kv)), b""
-    for k, v in kv:
-        head += text(k) + value(v)
-    for name, a in tensors.items():
-        head += text(name) + struct.pack("<I", a.ndim) + b"".join(struct.pack("<Q", n) for n in a.shape[::-1])
-        head += struct.pack("<IQ", 0 if wide(name, a) else 1, len(data))
-        data += a.astype("<f4" if wide(name, a) else "<f2").tobytes()
-        data += bytes(-len(data) % 32)
-    with open(path, "wb") as f:
-        f.write(head + bytes(-len(head) % 32) + data)
+    kv = {"general.architecture": arch, "tokenizer.ggml.model": "none", **{"%s.%s" % (arch, k): v for k, v in keys.items()}}
+    write(path, kv, tensors, lambda name, a: a.ndim > 1 and not any(part in name for part in small))
 
 
 def load(path):

@@ -436,7 +436,7 @@ typedef struct infer__moe_matmul_args {
  * those after it are left in pass->cell_out, another one. w: x.cols rows of `taps`. gate buf NULL = none; y is not
  * x. bias: x.cols values, added to the sum; silu: y is SiLU of that. x_run: columns of x come in runs of this length,
  * x_step floats apart; 0 = contiguous. apart (the CPU alone): dilation, in rows from tap to tap; (taps-1) * apart rows
- * are kept; 0 is 1. */
+ * are kept; 0 is 1. state NULL (the CPU alone): no row was before the pass, and none is left. */
 typedef struct infer__conv_args {
     infer__tensor x, gate_in, gate_out, y;
     const infer__weight *w;

@@ -27,16 +27,10 @@ static void fuzz_session(infer_model *m) {
 /* A projector's file is a model that encodes. */
 static void fuzz_picture(infer_model *m) {
     static uint8_t rgb[9 * 7 * 3] = { 1, 200, 3 };
-    infer_encode_params p;
-    infer_image image;
+    const infer_encode_params p = { .threads = 1 };
+    const infer_image image = { .width = 9, .height = 7, .rgb = rgb };
     infer_media *x = NULL;
     infer_error e;
-    memset(&p, 0, sizeof p);
-    memset(&image, 0, sizeof image);
-    p.threads = 1;
-    image.width = 9;
-    image.height = 7;
-    image.rgb = rgb;
     if (infer_media_encode(&x, m, &image, 1, &p, &e) == INFER_OK) infer_media_free(x);
     else if (x || !e.message[0]) __builtin_trap();
 }

@@ -74,9 +74,10 @@ static void infer__conv_input(const infer__conv_args *a, int32_t row, int32_t co
     for (i = 0; gate && i < n; i++) u[i] *= gate[i];
 }
 
-static float *infer__conv_state(const infer__conv_job *job, int32_t cell) {
+static float *infer__conv_state(const infer__conv_job *job, const int32_t *cells, int32_t seq) {
     uint64_t floats = (uint64_t)(job->deep - 1) * (uint64_t)job->a->x.cols;
-    return cell < 0 ? NULL : (float *)job->a->state->host + (uint64_t)cell * floats;
+    if (!job->a->state || cells[seq] < 0) return NULL;
+    return (float *)job->a->state->host + (uint64_t)cells[seq] * floats;
 }
 
 static void infer__conv_task(void *arg, int task, int worker) {
@@ -99,7 +100,7 @@ static void infer__conv_task(void *arg, int task, int worker) {
         const int32_t seq = p->seq[row];
         if (row == 0 || p->seq[row - 1] != seq) {
             since = 0;
-            state = infer__conv_state(job, p->cell_in[seq]);
+            state = infer__conv_state(job, p->cell_in, seq);
             for (k = 0; k + 1 < deep; k++) { /* in the state, oldest first */
                 if (state)
                     memcpy(ring + (int64_t)k * step, state + (int64_t)k * cols + col, (size_t)n * sizeof *ring);
@@ -119,8 +120,8 @@ static void infer__conv_task(void *arg, int task, int worker) {
         else
             memcpy(y, sums, (size_t)n * sizeof *y);
         if (row + 1 < a->x.rows && p->seq[row + 1] == seq) continue;
-        state = infer__conv_state(job, p->cell_out[seq]);
-        for (k = 1; k < deep; k++)
+        state = infer__conv_state(job, p->cell_out, seq);
+        for (k = 1; state && k < deep; k++)
             memcpy(state + (int64_t)(k - 1) * cols + col, ring + (int64_t)((since + k) % deep) * step,
                    (size_t)n * sizeof *state);
     }

@@ -33,12 +33,6 @@ static int infer__conformer_slots(infer_model *m, const infer__step *s, int matr
     return ok;
 }
 
-static infer_result infer__conformer_misfit(const infer__weight *w, int64_t rows, int64_t cols, infer_error *err) {
-    if (w->rows == rows && w->cols == cols) return INFER_OK;
-    return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows of %d, the model needs %lld of %lld", w->name,
-                        (int)w->rows, (int)w->cols, (long long)rows, (long long)cols);
-}
-
 static infer_result infer__conformer_flow(const infer_model *m, const infer__layer *l, infer__steps s, infer__flow *f,
                                           infer_error *err) {
     const infer__weight *w = &l->w[s.matrix], *v = &l->w[s.vector];
@@ -59,12 +53,12 @@ static infer_result infer__conformer_flow(const infer_model *m, const infer__lay
         if (n % l->n_head || head > INFER__MAX_HEAD_DIM)
             return infer__error(err, INFER_ERR_FORMAT, "key %s.attention.head_count: %d heads of %d values",
                                 infer__stack_prefix(m), (int)l->n_head, (int)n);
-        for (i = 0; i < 4 && !r; i++) r = infer__conformer_misfit(w + i, n, n, err);
+        for (i = 0; i < 4 && !r; i++) r = infer__flow_shape(w + i, n, n, err);
         for (i = 0; i < 2 && !r; i++) r = infer__flow_fits(v + i, head, err);
         f->room = INFER__MAX(f->room, 3 * n);
         return r;
     case INFER__STEP_TAPS:
-        r = infer__conformer_misfit(w, f->cols, INFER__RELATE_TAPS, err);
+        r = infer__flow_shape(w, f->cols, INFER__RELATE_TAPS, err);
         return r ? r : infer__flow_fits(v, f->cols, err);
     default:
         return f->cols == n ? r : infer__error(err, INFER_ERR_FORMAT, "layer %d adds rows of %lld values to %lld",
@@ -260,43 +254,14 @@ static void infer__step_relate(infer__walk *w, const infer__weight *m, const inf
 
 /* ---- the convolution of columns ---------------------------------------------------------------------------------- */
 
-/* w: rows of the taps, the last one is a row's own; then the bias. */
-typedef struct infer__tapping { infer__tensor x, y; const float *w; } infer__tapping;
-
-static void infer__taps_task(void *arg, int task, int worker) {
-    const infer__tapping *a = (const infer__tapping *)arg;
-    const int32_t n = a->x.cols, last = INFER__MIN(INFER__TASK_OF * (task + 1), a->x.rows);
-    int32_t row, k, i;
-    (void)worker;
-    for (row = INFER__TASK_OF * task; row < last; row++) {
-        float *y = infer__row(&a->y, row);
-        memcpy(y, a->w + INFER__RELATE_TAPS * (int64_t)n, (size_t)n * sizeof *y);
-        for (k = INFER__MAX(INFER__RELATE_TAPS - 1 - row, 0); k < INFER__RELATE_TAPS; k++) {
-            const float *x = infer__row(&a->x, row - (INFER__RELATE_TAPS - 1) + k), *w = a->w + k * (int64_t)n;
-            for (i = 0; i < n; i++) y[i] += w[i] * x[i];
-        }
-    }
-}
-
 static void infer__step_taps(infer__walk *w, const infer__weight *m, const infer__weight *v) {
-    infer_context *c = w->c;
-    const int32_t n = w->t.cols;
-    float *to = (float *)c->picture->grid.host, *bias = to + INFER__RELATE_TAPS * (int64_t)n, row[INFER__RELATE_TAPS];
-    const double began = infer__op_begin(&c->ctx);
-    infer__tapping a;
-    int32_t i, k;
-    if (began < 0) return;
-    for (i = 0; i < n; i++) {
-        m->type->decode((const uint8_t *)m->data + (uint64_t)i * m->row_bytes, row, INFER__RELATE_TAPS);
-        for (k = 0; k < INFER__RELATE_TAPS; k++) to[k * (int64_t)n + i] = row[k];
-    }
-    memset(bias, 0, (size_t)n * sizeof *bias);
-    if (v->type) v->type->decode(v->data, bias, n);
+    infer__conv_args a;
+    memset(&a, 0, sizeof a);
     a.x = w->t;
-    a.y = infer__walk_room(w, 1, w->t.rows, n);
-    a.w = to;
-    infer__cpu_run(&c->ctx, (w->t.rows + INFER__TASK_OF - 1) / INFER__TASK_OF,
-                   (int64_t)w->t.rows * n * INFER__RELATE_TAPS, infer__taps_task, &a);
-    infer__op_end(&c->ctx, "conv", (uint64_t)m->rows * m->row_bytes, began);
+    a.y = infer__walk_room(w, 1, w->t.rows, w->t.cols);
+    a.w = m;
+    a.bias = infer__opt(v);
+    a.taps = INFER__RELATE_TAPS;
+    infer__ops_of(&w->c->ctx)->conv(&w->c->ctx, &a);
     infer__walk_to(w, a.y, 1);
 }

@@ -21,7 +21,7 @@ static int infer__chunked(const infer_model *m) { return m->stack.row->places ==
 
 static void infer__sound_keys(infer__keys *k) {
     infer__stack *s = &k->m->stack;
-    s->bins = infer__key_int(k, "num_mel_bins", 1, 640, 0, 1);
+    s->bins = infer__key_int(k, "num_mel_bins", 1, INFER__SAMPLES, 0, 1);
     if (s->row->flags & INFER__STACK_SAMPLES) s->bins = INFER__SAMPLES;
     else if (!k->failed && s->bins > 512) infer__key_misfit(k, "num_mel_bins", "more than 512");
     s->merged = infer__chunked(k->m) ? infer__half(infer__half(infer__half(s->bins))) : s->merge;
@@ -132,8 +132,9 @@ static infer_result infer__sound_fill(infer_model *m, infer__picture *p, const f
         if (ok) memset(p->grid.host, 0, (size_t)(at[0] + at[1]) * sizeof(float));
     } else ok = infer__picture_buf(m, &p->pixels[0], p->nx + 2, p->ny);
     if (infer__subsampled(m)) ok = ok && infer__conformer_fill(m, p);
-    else ok = ok && infer__picture_buf(m, &p->pixels[1], 1, INFER__MAX(m->hp.n_embd, infer__chunk_channels(m, 0))) &&
-         infer__picture_buf(m, &p->places, p->rows, m->hp.n_embd);
+    else if (m->stack.row->places)
+        ok = ok && infer__picture_buf(m, &p->pixels[1], 1, INFER__MAX(m->hp.n_embd, infer__chunk_channels(m, 0))) &&
+             infer__picture_buf(m, &p->places, p->rows, m->hp.n_embd);
     if (!ok) return infer__error(err, INFER_ERR_MEMORY, "no memory for a sound of %d frames", (int)p->nx);
     if (p->pixels[1].host) memset(p->pixels[1].host, 0, (size_t)p->pixels[1].bytes);
     if (infer__chunked(m)) infer__sound_gather(p, values, (float *)p->pixels[0].host);

@@ -145,7 +145,7 @@ typedef struct infer__stack {
  * convolutions pixels[0] is the picture, grid their planes. */
 typedef struct infer__picture {
     int32_t nx, ny, patches, rows, tokens; /* patches; rows of the pass, with class tokens */
-    infer__buf pixels[2], places, lists, grid; /* grid: places of rows for a resampler; scratch of chunks */
+    infer__buf pixels[2], places, lists, grid; /* grid: places of rows for a resampler; scratch on the host */
     int32_t *axis[2]; /* rows: y and x of each */
     uint64_t rooms[8]; /* of blocks: where scratch begins in grid, in floats */
     float *out;

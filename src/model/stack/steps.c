@@ -2,8 +2,9 @@
  *
  * Owns:  the kinds "patches", "embeddings beside" and "projector": each runs a list of steps (rows.c). t, the tensor
  *        that a step reads, is in one of three rooms of the work area; the step's result is in another one.
- * Rules: everything is an op, so that devices follow, but for the step CHUNKS (sound.c). Rows of patches that are
- *        merged follow each other (picture.c), so to merge them is another view of t.
+ * Rules: everything is an op, so that devices follow, but for steps of sound.c, conformer.c and mobile.c whose layers
+ *        are on the host. Rows of patches that are merged follow each other (picture.c), so to merge them is another
+ *        view of t.
  * Start: infer__walk_run.
  */
 #include "../model.h"
@@ -60,6 +61,12 @@ static infer_result infer__flow_matrix(const infer__weight *w, const infer__weig
     return infer__flow_fits(b, out, err);
 }
 
+static infer_result infer__flow_shape(const infer__weight *w, int64_t rows, int64_t cols, infer_error *err) {
+    if (!w->type || (w->rows == rows && w->cols == cols)) return INFER_OK;
+    return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows of %d, the model needs %lld of %lld", w->name,
+                        (int)w->rows, (int)w->cols, (long long)rows, (long long)cols);
+}
+
 static infer_result infer__flow_rows(const infer__weight *w, int64_t rows, infer_error *err) {
     return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows, the model needs %d", w->name, (int)w->rows,
                         (int)rows);
@@ -68,15 +75,13 @@ static infer_result infer__flow_rows(const infer__weight *w, int64_t rows, infer
 /* Queries, matrices of q, k, v, output; v: the norm of queries, and biases. */
 static infer_result infer__resample_flow(const infer_model *m, const infer__weight *w, const infer__weight *v,
                                          int64_t cols, infer_error *err) {
-    infer_result r = INFER_OK;
+    infer_result r;
     int64_t to = cols;
     int i;
     if (cols != m->hp.n_out) /* which its cache is made for */
         return infer__error(err, INFER_ERR_FORMAT, "key %s.projection_dim is %d, but the resampler reads %lld values",
                             infer__stack_prefix(m), (int)m->hp.n_out, (long long)cols);
-    if (w->type && (w->rows != m->stack.queries || w->cols != cols))
-        r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows of %d, the model needs %d of %d", w->name,
-                         (int)w->rows, (int)w->cols, (int)m->stack.queries, (int)cols);
+    r = infer__flow_shape(w, m->stack.queries, cols, err);
     for (i = 0; i < 2 && !r; i++) r = infer__flow_fits(v + i, cols, err);
     for (i = 1; i < 5 && !r; i++) {
         r = infer__flow_matrix(w + i, v + 1 + i, 0, &to, err);
