@@ -43,6 +43,7 @@ INFER__COLD_END
 #include "compute/products/float_amx.c"    /* tiles of rows and columns */
 #include "compute/products/float_levels.c" /* FLOATS */
 #include "compute/products/cpu_float.c"    /* the engine of such products */
+INFER__SMALL_BEGIN
 #include "compute/cpu/cpu_low.c"           /* adapters */
 #include "compute/cpu/cpu_matmul.c"
 #include "compute/cpu/cpu_kv_store.c"
@@ -58,6 +59,7 @@ INFER__COLD_END
 #include "compute/cpu/cpu_streams.c"
 #include "compute/cpu/cpu_top.c"
 #include "compute/cpu/cpu_backend.c"       /* the op vtable of the CPU */
+INFER__SMALL_END
 #include "compute/gpu/gpu.h"               /* what a GPU's driver offers */
 INFER__COLD_BEGIN
 #include "compute/gpu/gpu_driver.c"        /* what drivers share */

@@ -9,6 +9,7 @@
 
 /* base: compiler, memory, errors, operating system, threads */
 #include "base/base.h"
+INFER__SMALL_BEGIN
 INFER__COLD_BEGIN
 #include "base/report.c"           /* errors and log */
 INFER__COLD_END
@@ -19,6 +20,7 @@ INFER__COLD_BEGIN
 #include "base/number.c"           /* decimal <-> double */
 INFER__COLD_END
 #include "base/pool.c"             /* parallel_for */
+INFER__SMALL_END
 
 /* quant: storage types */
 #include "quant/quant_types.h"
@@ -35,6 +37,7 @@ INFER__COLD_END
 #endif
 #include "quant/quant_table.c"     /* QUANTS: one row per type */
 
+INFER__SMALL_BEGIN
 /* format: files */
 #include "format/format.h"
 INFER__COLD_BEGIN
@@ -154,3 +157,4 @@ INFER__COLD_END
 #include "media/prepare.c"              /* pictures -> tiles, padded and normalised; texts around them */
 #include "media/mel.c"                  /* sounds -> mel spectrograms */
 #endif
+INFER__SMALL_END

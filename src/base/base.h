@@ -113,18 +113,30 @@
 /* Around parts that run once or rarely: with less optimisation there, compile time drops and no benchmark changes. Left
  * alone, clang makes one giant function of parts that are called once, hence noinline; gcc's -Og is its cheapest level,
  * but objects grow unless it inlines what is called once. Without optimisation all stay without.
+ * INFER_MINIMAL is for size: there what INFER__SMALL_BEGIN .. END enclose is such a part, too: all but kernels.
  * No header of intrinsics may come first in such a part: clang would call every one (tests/compile/cold.py). */
 #if defined(__clang__) && defined(__OPTIMIZE__)
 #  define INFER__COLD_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
                             _Pragma("clang attribute push(__attribute__((noinline)), apply_to = function)")
 #  define INFER__COLD_END _Pragma("clang attribute pop") _Pragma("clang attribute pop")
 #elif defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
-#  define INFER__COLD_BEGIN _Pragma("GCC push_options") \
-                            _Pragma("GCC optimize (\"Og\", \"inline-functions-called-once\")")
+#  if defined(INFER_MINIMAL)
+#    define INFER__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"Os\")")
+#  else
+#    define INFER__COLD_BEGIN _Pragma("GCC push_options") \
+                              _Pragma("GCC optimize (\"Og\", \"inline-functions-called-once\")")
+#  endif
 #  define INFER__COLD_END _Pragma("GCC pop_options")
 #else
 #  define INFER__COLD_BEGIN
 #  define INFER__COLD_END
+#endif
+#if defined(INFER_MINIMAL)
+#  define INFER__SMALL_BEGIN INFER__COLD_BEGIN
+#  define INFER__SMALL_END INFER__COLD_END
+#else
+#  define INFER__SMALL_BEGIN
+#  define INFER__SMALL_END
 #endif
 
 /* Before a loop over an array of registers: gcc -O2 leaves it a loop, and the registers in memory. */
