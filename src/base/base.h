@@ -81,7 +81,7 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__FOLDED static inline __attribute__((always_inline, unused)) /* what it returns is known to callers */
-#  if defined(INFER_NO_SIMD) && defined(__OPTIMIZE_SIZE__) /* no target attributes: the compiler may weigh it */
+#  if defined(INFER_NO_SIMD) && (defined(__OPTIMIZE_SIZE__) || defined(INFER_MINIMAL)) /* no target attributes: the compiler may weigh it */
 #    define INFER__INLINE static inline __attribute__((unused))
 #  else
 #    define INFER__INLINE INFER__FOLDED
