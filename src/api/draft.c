@@ -73,7 +73,7 @@ static infer_result infer__draft_check(infer_session *s, const infer_generate_pa
     if (p->draft->context->model->hp.encoder || p->draft->context->model->hp.n_enc ||
         p->draft->context->model->hp.not_causal)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "draft: architecture \"%s\" does not continue texts",
-                            p->draft->context->model->arch->name);
+                            infer__arch_of(p->draft->context->model)->name);
     return infer__draft_vocabularies(s->context->model, p->draft->context->model, err);
 }
 

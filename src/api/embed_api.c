@@ -112,7 +112,7 @@ static void infer__job_probabilities(const infer_embedding *x) {
     const int32_t labels = x->model->hp.n_labels;
     int64_t i;
     int32_t k;
-    for (i = 0; i < x->e.n && !x->model->arch->label_softmax; i++) {
+    for (i = 0; i < x->e.n && !infer__arch_of(x->model)->label_softmax; i++) {
         float *v = x->probabilities + i * labels, most = v[0];
         double sum = 0;
         if (x->p.results && x->p.results[i] != INFER_OK) continue;
@@ -233,7 +233,7 @@ INFER_API infer_result infer_classify(infer_context *context, const char *const 
 static infer_result infer__label_name(const infer_model *m, int32_t label, infer__str *out) {
     char key[160];
     const infer__kv *kv;
-    infer__format(key, sizeof key, "%.64s.classifier.output_labels", m->arch->name);
+    infer__format(key, sizeof key, "%.64s.classifier.output_labels", infer__arch_of(m)->name);
     kv = infer__gguf_peek(&m->gguf, key);
     if (!kv || kv->type != INFER__GGUF_ARRAY || kv->element != INFER__GGUF_STRING || label < 0 ||
         (uint64_t)label >= kv->n || label >= m->hp.n_labels)

@@ -135,7 +135,7 @@ static infer_result infer__fill(infer__filling *f, const infer_token *prompt, in
     int32_t i;
     if (!m->hp.not_causal)
         return infer__error(e, INFER_ERR_UNSUPPORTED, "architecture \"%s\" does not fill in masked tokens",
-                            m->arch->name);
+                            infer__arch_of(m)->name);
     f->mask = infer__fill_mask(m);
     if (f->mask < 0)
         return infer__error(e, INFER_ERR_UNSUPPORTED,

@@ -251,7 +251,7 @@ static infer_result infer__generate_check(const infer_model *model, const infer_
     if (model->hp.not_causal)
         return infer__error(err, INFER_ERR_UNSUPPORTED,
                             "architecture \"%s\" fills in masked tokens: it does not write one after the other",
-                            model->arch->name);
+                            infer__arch_of(model)->name);
     if (sampler && sampler->model && sampler->model != model)
         return infer__error(err, INFER_ERR_ARGUMENT, "the sampler belongs to another model");
     if (p->max_tokens < 0) return infer__error(err, INFER_ERR_ARGUMENT, "max_tokens is %d", (int)p->max_tokens);

@@ -29,7 +29,7 @@ static infer_result infer__score_check(const infer__scoring *c, infer_error *err
                             (int)m->hp.n_vocab, c->top ? "given" : "NULL");
     if (m->hp.encoder || m->hp.not_causal)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "architecture \"%s\" does not predict the next token",
-                            m->arch->name);
+                            infer__arch_of(m)->name);
     if (c->n > c->s->cap - c->s->n)
         return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)c->n,
                             (int)c->s->n, (int)c->s->cap);

@@ -167,7 +167,7 @@ static infer_result infer__adapter_pair_open(infer_adapter *a, infer__gguf *g, c
     p->scale = 1;
     if (!infer__adapter_target(m, p->tensor, p))
         return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: adapters of %s are not supported in \"%s\"",
-                            low->name, name, m->arch->name);
+                            low->name, name, infer__arch_of(m)->name);
     experts = (uint64_t)INFER__MAX(p->n_expert, 1);
     rank = up->dims[0];
     in = p->embeds ? t->rows : t->dims[0];
@@ -256,7 +256,7 @@ static infer_result infer__adapter_wants(const infer__gguf *g, const char *key, 
 static infer_result infer__adapter_keys(infer_adapter *a, const infer__gguf *g, float *alpha, infer_error *err) {
     int r = infer__adapter_wants(g, "general.type", "adapter", err);
     if (!r) r = infer__adapter_wants(g, "adapter.type", "lora", err);
-    if (!r) r = infer__adapter_wants(g, "general.architecture", a->model->arch->name, err);
+    if (!r) r = infer__adapter_wants(g, "general.architecture", infer__arch_of(a->model)->name, err);
     if (!r && (r = infer__gguf_f32(g, "adapter.lora.alpha", alpha, err)) > 0) r = 0;
     if (!r && !infer__finite(*alpha)) r = infer__error(err, INFER_ERR_FORMAT, "key adapter.lora.alpha is not finite");
     if (!r) r = infer__adapter_text(a, g, "adapter.lora.task_name", &a->task, err);
@@ -324,7 +324,7 @@ static infer_result infer__adapter_control(infer_adapter *a, infer__gguf *g, int
     a->control = 1;
     if (hp->n_hyper || hp->n_streams || hp->stack || hp->n_enc)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "control vectors are not supported in \"%s\"",
-                            a->model->arch->name);
+                            infer__arch_of(a->model)->name);
     a->directions = (float **)infer__arena_alloc(&a->arena, (uint64_t)hp->n_layer * sizeof *a->directions);
     a->direction_at = (uint64_t *)infer__arena_alloc(&a->arena, (uint64_t)hp->n_layer * sizeof *a->direction_at);
     if (!a->directions || !a->direction_at)

@@ -983,3 +983,8 @@ static const infer__arch *infer__arch_find(infer__str name) {
     while (a->name && (strlen(a->name) != name.n || memcmp(a->name, name.s, (size_t)name.n) != 0)) a++;
     return a->name ? a : NULL;
 }
+
+/* A computed model's row. Where one alone is listed the compiler knows it, and leaves out what others ask for. */
+INFER__FOLDED const infer__arch *infer__arch_of(const infer_model *m) {
+    return INFER__COUNT(INFER__ARCHS) == 2 && !INFER__HAS_MEDIA ? &INFER__ARCHS[0] : m->arch;
+}

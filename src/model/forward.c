@@ -614,7 +614,7 @@ static void infer__layers(infer_context *c) {
     }
     x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
     if (m->first) infer__rest_rows(c, n, 0);
-    else if (!resume && !m->stack.row) { /* of a stack the first layer makes the stream */
+    else if (!resume && !infer__stack_row_of(m)) { /* of a stack the first layer makes the stream */
         infer__embed(c, &x);
         infer__check_finite(c, -1, &x);
     }

@@ -186,12 +186,12 @@ static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
     int r = infer__gguf_str(k->g, infer__key_name(k, "rope.scaling.type"), &s, k->err);
     if (r < 0) k->failed = 1;
     hp->rope_base = infer__key_float(k, "rope.freq_base");
-    if (infer__has_windows(k->m->arch)) hp->rope_base_window = infer__key_float(k, "rope.freq_base_swa");
+    if (infer__has_windows(infer__arch_of(k->m))) hp->rope_base_window = infer__key_float(k, "rope.freq_base_swa");
     hp->rope_factor = infer__key_float(k, "rope.scaling.factor");
     if (hp->rope_factor == 0) hp->rope_factor = infer__key_float(k, "rope.scale_linear"); /* its older name */
     hp->rope_attn_factor = infer__key_float(k, "rope.scaling.attn_factor");
-    if (k->m->arch->flags & INFER__ROPE_ALPHA) hp->rope_alpha = infer__key_float(k, "rope.scaling.alpha");
-    hp->rope_off = (k->m->arch->flags & INFER__ROPE_BY_KEY) && !infer__key_bool(k, "rope.scaling.finetuned", 1);
+    if (infer__arch_of(k->m)->flags & INFER__ROPE_ALPHA) hp->rope_alpha = infer__key_float(k, "rope.scaling.alpha");
+    hp->rope_off = (infer__arch_of(k->m)->flags & INFER__ROPE_BY_KEY) && !infer__key_bool(k, "rope.scaling.finetuned", 1);
     hp->rope_ctx = infer__key_int(k, "rope.scaling.original_context_length", 1, 1 << 30, hp->n_ctx, 0);
     if (r > 0) {
         static const struct { const char *name; int32_t kind; } kinds[] = {
@@ -222,7 +222,7 @@ static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
 }
 
 static void infer__read_scales(infer__keys *k, infer__hparams *hp) {
-    const uint64_t flags = k->m->arch->flags;
+    const uint64_t flags = infer__arch_of(k->m)->flags;
     hp->embed_scale = infer__key_float(k, "embedding_scale");
     hp->residual_scale = infer__key_float(k, "residual_scale");
     hp->attn_scale = infer__key_float(k, flags & INFER__ATTN_SCALE_OUT ? "attention.output_scale" : "attention.scale");
@@ -257,7 +257,7 @@ static void infer__read_groups(infer__keys *k, infer__router *r) {
 static void infer__read_router(infer__keys *k, infer__hparams *hp) {
     static const uint8_t scores[] = { 0, INFER__SCORE_SOFTMAX, INFER__SCORE_SIGMOID, INFER__SCORE_SOFTMAX,
                                       INFER__SCORE_SQRT_SOFTPLUS };
-    int raw = (k->m->arch->experts & INFER__EXPERTS_RAW) != 0;
+    int raw = (infer__arch_of(k->m)->experts & INFER__EXPERTS_RAW) != 0;
     infer__router *r = &hp->router;
     int32_t function = 0;
     int given = infer__gguf_peek(k->g, infer__key_name(k, "expert_gating_func")) != NULL;
@@ -265,9 +265,9 @@ static void infer__read_router(infer__keys *k, infer__hparams *hp) {
     if (hp->n_expert) function = infer__key_int(k, "expert_gating_func", 0, INFER__GATING_SQRT_SOFTPLUS, 0, 0);
     r->n_expert = hp->n_expert;
     r->n_used = hp->n_used;
-    r->before = (k->m->arch->experts & INFER__EXPERTS_BEFORE) != 0;
-    r->score = function == INFER__GATING_NONE ? k->m->arch->score : scores[function];
-    r->normalise = normalise || (k->m->arch->experts & INFER__EXPERTS_SUM) ||
+    r->before = (infer__arch_of(k->m)->experts & INFER__EXPERTS_BEFORE) != 0;
+    r->score = function == INFER__GATING_NONE ? infer__arch_of(k->m)->score : scores[function];
+    r->normalise = normalise || (infer__arch_of(k->m)->experts & INFER__EXPERTS_SUM) ||
                    (!raw && given && function == INFER__GATING_NONE) || function == INFER__GATING_SOFTMAX_USED;
     r->floor = 1e-20f;
     r->scale = infer__key_float(k, "expert_weights_scale");
@@ -277,7 +277,7 @@ static void infer__read_router(infer__keys *k, infer__hparams *hp) {
     if (hp->n_expert) infer__read_groups(k, r);
     if (r->score == INFER__SCORE_SPARSEMIXER && r->n_group > 1)
         infer__key_unsupported(k, "expert_group_count", "SparseMixer has no groups");
-    if (k->m->arch->experts & INFER__EXPERTS_STEP) {
+    if (infer__arch_of(k->m)->experts & INFER__EXPERTS_STEP) {
         hp->moe_step = infer__key_int(k, "interleave_moe_layer_step", 0, INFER__MAX_LAYERS, 0, 0);
         hp->leading_dense = infer__key_int(k, "leading_dense_block_count", 0, INFER__MAX_LAYERS, 0, 0);
         if (hp->n_expert == 0) hp->moe_step = 0;
@@ -327,7 +327,7 @@ static void infer__read_xielu(infer__keys *k, infer__layer *l) {
 
 /* Activation limits of experts and of other FFNs. */
 static void infer__read_clamps(infer__keys *k, infer__layer *l) {
-    const uint64_t flags = k->m->arch->flags;
+    const uint64_t flags = infer__arch_of(k->m)->flags;
     if (!(flags & (INFER__CLAMPS | INFER__CLAMPS_BEFORE))) return;
     l->expert_limit = infer__key_layer_float(k, "swiglu_clamp_exp", l->index, 0);
     if (flags & INFER__CLAMPS) l->act_limit = infer__key_layer_float(k, "swiglu_clamp_shexp", l->index, 0);
@@ -373,7 +373,7 @@ static int32_t infer__read_act(infer__keys *k, int32_t act) {
     infer__str s = { "", 0 };
     size_t i;
     int r;
-    if (k->failed || !k->m->arch->act_by_key) return act;
+    if (k->failed || !infer__arch_of(k->m)->act_by_key) return act;
     r = infer__gguf_str(k->g, infer__key_name(k, "hidden_activation"), &s, k->err);
     if (r < 0) k->failed = 1;
     if (r <= 0) return act;
@@ -386,9 +386,9 @@ static int32_t infer__read_act(infer__keys *k, int32_t act) {
 /* Properties of the whole model. */
 static void infer__read_globals(infer_model *m, infer__keys *k) {
     infer__hparams *hp = &m->hp;
-    const infer__arch *a = m->arch;
+    const infer__arch *a = infer__arch_of(m);
     hp->n_embd = infer__key_int(k, "embedding_length", 1, INFER__MAX_DIM, 0, 1);
-    hp->n_layer = hp->n_block = infer__key_int(k, "block_count", m->stack.row ? 0 : 1, INFER__MAX_LAYERS, 0, 1);
+    hp->n_layer = hp->n_block = infer__key_int(k, "block_count", infer__stack_row_of(m) ? 0 : 1, INFER__MAX_LAYERS, 0, 1);
     if (a->flags & INFER__ROPE_LEADING)
         hp->leading_dense = infer__key_int(k, "leading_dense_block_count", 0, INFER__MAX_LAYERS, 0, 0);
     if (a->flags & INFER__NEXTN) hp->n_layer -= infer__key_int(k, "nextn_predict_layers", 0, hp->n_layer - 1, 0, 0);
@@ -467,14 +467,14 @@ static void infer__check_moe_step(infer__keys *k, const infer__layer *l) {
 /* 1 when a layer has the row's other mixer: the file says of which layers, or that every N-th one has attention. */
 static int infer__read_recurrent(infer__keys *k, int32_t layer) {
     const int32_t every = infer__key_int(k, "full_attention_interval", 1, INFER__MAX_LAYERS,
-                                        k->m->arch->full_every, 0);
+                                        infer__arch_of(k->m)->full_every, 0);
     return infer__key_layer(k, "attention.recurrent_layers", layer, 0, 1, !k->failed && (layer + 1) % every != 0);
 }
 
 /* Heads and FFN width say which sublayers a layer has; their kinds look up the rest. */
 static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
-    const infer__arch *a = m->arch;
-    int32_t i = l->index, least = a->mixer_else || (m->stack.row && !m->hp.n_block) ? 0 : 1, p;
+    const infer__arch *a = infer__arch_of(m);
+    int32_t i = l->index, least = a->mixer_else || (infer__stack_row_of(m) && !m->hp.n_block) ? 0 : 1, p;
     l->n_head = infer__key_layer(k, "attention.head_count", i, least, 1 << 16, 0);
     if (!k->failed && l->n_head == 0 && least) {
         k->failed = 1;
@@ -537,10 +537,10 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     memset(&k, 0, sizeof k);
     k.m = m;
     k.g = &m->gguf;
-    k.prefix = m->stack.row ? infer__stack_prefix(m) : m->arch->name;
+    k.prefix = infer__stack_row_of(m) ? infer__stack_prefix(m) : infer__arch_of(m)->name;
     k.err = err;
     infer__error_clear(err);
-    if (m->stack.row) v = 1;
+    if (infer__stack_row_of(m)) v = 1;
     if (v == 0)
         return infer__error(err, INFER_ERR_FORMAT, "the file has no tensor token_embd.weight: nothing to compute with");
     if (v > INFER__MAX_DIM)
@@ -553,13 +553,13 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     infer__read_expert_widths(m, &k);
     if (k.failed) return err && err->code ? err->code : INFER_ERR_FORMAT;
     hp->n_head = INFER__MAX(infer__key_layer(&k, "attention.head_count", 0, 0, 1 << 16, 1), 1);
-    if (m->arch->fixup) m->arch->fixup(hp);
+    if (infer__arch_of(m)->fixup) infer__arch_of(m)->fixup(hp);
     if (hp->embed_scale == 0)
-        hp->embed_scale = m->arch->flags & INFER__EMBED_SQRT_WIDTH ? sqrtf((float)hp->n_embd) : 1.0f;
+        hp->embed_scale = infer__arch_of(m)->flags & INFER__EMBED_SQRT_WIDTH ? sqrtf((float)hp->n_embd) : 1.0f;
     if (hp->residual_scale == 0) hp->residual_scale = 1.0f;
     if (hp->post_eps == 0) hp->post_eps = hp->eps;
     if (hp->logit_scale == 0) hp->logit_scale = 1.0f;
-    if (m->arch->flags & INFER__LOGITS_OVER) hp->logit_scale = 1.0f / hp->logit_scale;
+    if (infer__arch_of(m)->flags & INFER__LOGITS_OVER) hp->logit_scale = 1.0f / hp->logit_scale;
     if (hp->rope_base == 0) hp->rope_base = 10000.0f;
     if (hp->rope_base_window == 0) hp->rope_base_window = hp->rope_base;
     if (hp->rope_attn_factor == 0) hp->rope_attn_factor = 1.0f;
@@ -573,7 +573,7 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     for (i = 0; i < n && !k.failed; i++) {
         m->layers[i].index = i;
         m->layers[i].block = infer__file_block(hp, i);
-        m->layers[i].stack = m->stack.row      ? m->stack.kind == INFER__STACK_VISION ? "v" : "a"
+        m->layers[i].stack = infer__stack_row_of(m)      ? m->stack.kind == INFER__STACK_VISION ? "v" : "a"
                              : !hp->n_buckets ? NULL
                              : hp->encoder || i < hp->n_enc ? "enc" : "dec";
         infer__read_layer(m, &k, &m->layers[i]);

@@ -240,10 +240,10 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
 /* The key's name in the tables: the part after "<architecture>.", or all of a key covered by INFER__STRICT; NULL when
  * it does not affect the computation. */
 static const char *infer__key_of(const infer_model *m, const char *key) {
-    const char *prefix = m->stack.row ? infer__stack_prefix(m) : m->arch->name;
+    const char *prefix = infer__stack_row_of(m) ? infer__stack_prefix(m) : infer__arch_of(m)->name;
     size_t n = strlen(prefix), i;
     if (strncmp(key, prefix, n) == 0 && key[n] == '.') return key + n + 1;
-    if (m->stack.row && strncmp(key, "clip.", 5) == 0) return infer__stack_other(m, key) ? NULL : key;
+    if (infer__stack_row_of(m) && strncmp(key, "clip.", 5) == 0) return infer__stack_other(m, key) ? NULL : key;
     for (i = 0; i < INFER__COUNT(INFER__STRICT); i++)
         if (strncmp(key, INFER__STRICT[i], strlen(INFER__STRICT[i])) == 0) return key;
     return NULL;
@@ -290,8 +290,8 @@ static infer_result infer__check_type(const infer_model *m, infer_error *err) {
     infer__str s = { "", 0 };
     int r = infer__gguf_str(&m->gguf, "general.type", &s, err);
     if (r < 0) return (infer_result)r;
-    if (r == 0 || (s.n == 5 && memcmp(s.s, "model", 5) == 0 && !m->stack.row)) return INFER_OK;
-    if (m->stack.row && s.n == 6 && memcmp(s.s, "mmproj", 6) == 0) return INFER_OK;
+    if (r == 0 || (s.n == 5 && memcmp(s.s, "model", 5) == 0 && !infer__stack_row_of(m))) return INFER_OK;
+    if (infer__stack_row_of(m) && s.n == 6 && memcmp(s.s, "mmproj", 6) == 0) return INFER_OK;
     return infer__error(err, INFER_ERR_UNSUPPORTED, "key general.type is \"%.*s\": the file is no model",
                         (int)INFER__MIN(s.n, 40), s.s);
 }
@@ -324,7 +324,7 @@ static infer_result infer__keys_check(const infer_model *m, infer_error *err) {
         if (!name || infer__gguf_asked(&m->gguf, i)) continue;
         row = infer__idle_find(name);
         if (row && row->idle(m, kv, row->value)) continue;
-        if (infer__words_have(m->arch->idle, name)) continue;
+        if (infer__words_have(infer__arch_of(m)->idle, name)) continue;
         if (row) why = row->why;
         if (r == INFER_OK) r = infer__key_refuse(m, kv->key, why, err);
         else if (infer__key_refuse(m, kv->key, why, &other) != INFER_OK) {

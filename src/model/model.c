@@ -67,8 +67,8 @@ static infer_result infer__model_read(infer_model *m, infer__building *x, infer_
     infer__gguf_asked_end(&m->gguf);
     if (!r) r = x->device = infer__range_check(m, why); /* layers that were asked for must be there */
     if (!r) r = infer__weights_bind(m, why);
-    if (!r) r = m->stack.row ? infer__stack_needs(m, why) : infer__needs_check(m, why);
-    if (!r && !m->stack.row) r = infer__pool_check(m, why);
+    if (!r) r = infer__stack_row_of(m) ? infer__stack_needs(m, why) : infer__needs_check(m, why);
+    if (!r && !infer__stack_row_of(m)) r = infer__pool_check(m, why);
     if (!r && infer__ranged(m)) r = infer__range_drop(m, why);
     if (!r) r = x->device = infer__place_choose(m, why); /* a device that was asked for must work */
     return r;

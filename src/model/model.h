@@ -633,6 +633,11 @@ struct infer_model {
     int64_t process;           /* that opened it: devices cannot be used in a child of fork() */
 };
 
+/* Of the table of projectors; NULL: a model of texts. */
+INFER__FOLDED const infer__stack_row *infer__stack_row_of(const infer_model *m) {
+    return INFER__HAS_MEDIA ? m->stack.row : NULL;
+}
+
 #include "opening.h" /* how a parsed file becomes layers with weights */
 
 /* ---- cache (cache.c) -------------------------------------------------------------------------------------- */

@@ -141,7 +141,7 @@ static infer_result infer__needs_layer(const infer_model *m, const infer__layer 
         if (l->w[n->slot].type || !l->w[n->with].type || !slot || infer__slot_tensor(m, l, slot) ||
             infer__unread_kv(l, n->slot))
             continue;
-        if (infer__words_have(n->archs, m->arch->name)) return infer__missing(l, slot, err);
+        if (infer__words_have(n->archs, infer__arch_of(m)->name)) return infer__missing(l, slot, err);
     }
     return INFER_OK;
 }
@@ -155,7 +155,7 @@ static infer_result infer__needs_check(const infer_model *m, infer_error *err) {
         const infer__tensor_slot *slot = infer__model_slot(m, n->slot);
         if (m->w[n->slot].type || !slot || infer__slot_tensor(m, NULL, slot)) continue;
         if (n->when && !n->when(m)) continue;
-        if (infer__words_have(n->archs, m->arch->name)) return infer__missing(NULL, slot, err);
+        if (infer__words_have(n->archs, infer__arch_of(m)->name)) return infer__missing(NULL, slot, err);
     }
     for (k = 0; k < infer__n_all(&m->hp) && !r; k++) r = infer__needs_layer(m, &m->layers[k], err);
     return r;

@@ -109,7 +109,7 @@ static void infer__plan_needs(infer__plan *p, const infer_model *m) {
             p->work_cols = INFER__MAX(p->work_cols, cols + m->layers[i].kept);
         }
     p->pass_kept = m->hp.pass_kept + chosen;
-    p->carried = m->arch->flags & INFER__INDEX_SHARED ? p->pass_kept
+    p->carried = infer__arch_of(m)->flags & INFER__INDEX_SHARED ? p->pass_kept
                  : m->hp.switches.n                   ? 1 /* the rest is scratch: switched.c */
                                                       : m->hp.pass_kept;
     p->work_cols += p->pass_kept;

@@ -38,7 +38,7 @@ static infer_result infer__pool_keys(const infer_model *m, infer_error *err) {
     uint32_t n;
     size_t i;
     int r;
-    infer__format(key, sizeof key, "%.64s.classifier.output_labels", m->arch->name);
+    infer__format(key, sizeof key, "%.64s.classifier.output_labels", infer__arch_of(m)->name);
     labels = infer__gguf_peek(&m->gguf, key);
     if (labels && m->hp.n_labels &&
         (labels->type != INFER__GGUF_ARRAY || labels->element != INFER__GGUF_STRING ||
@@ -47,7 +47,7 @@ static infer_result infer__pool_keys(const infer_model *m, infer_error *err) {
                             (int)m->hp.n_labels);
     for (i = 0; i < INFER__COUNT(wide); i++) {
         const infer__weight *w = &m->w[wide[i].slot];
-        infer__format(key, sizeof key, "%.64s.%s", m->arch->name, wide[i].name);
+        infer__format(key, sizeof key, "%.64s.%s", infer__arch_of(m)->name, wide[i].name);
         r = infer__gguf_u32(&m->gguf, key, &n, err);
         if (r < 0) return (infer_result)r;
         if (r > 0 && n > 0 && w->type && n != (uint32_t)(wide[i].rows ? w->rows : w->cols))
@@ -61,13 +61,15 @@ static infer_result infer__pool_check(infer_model *m, infer_error *err) {
     infer__hparams *hp = &m->hp;
     const infer__weight *w = m->w;
     int32_t in = w[INFER__W_CLS].type ? w[INFER__W_CLS].rows : hp->n_embd;
-    infer_result r = infer__pool_shape(m, INFER__W_CLS_B, 1, in, err);
+    infer_result r = INFER_OK;
     hp->n_labels = w[INFER__W_CLS_OUT].type ? w[INFER__W_CLS_OUT].rows
                    : w[INFER__W_CLS].type   ? w[INFER__W_CLS].rows
                                             : 0;
     hp->n_out = w[INFER__W_DENSE_3].type   ? w[INFER__W_DENSE_3].rows
                 : w[INFER__W_DENSE_2].type ? w[INFER__W_DENSE_2].rows
                                            : hp->n_embd;
+    if (!INFER__HAS_EMBED) return INFER_OK; /* nothing reads them */
+    r = infer__pool_shape(m, INFER__W_CLS_B, 1, in, err);
     if (!r) r = infer__pool_with(m, INFER__W_CLS_B, INFER__W_CLS, err);
     if (!r) r = infer__pool_with(m, INFER__W_CLS_NORM, INFER__W_CLS, err);
     if (!r) r = infer__pool_shape(m, INFER__W_CLS_NORM, 1, in, err);
@@ -80,7 +82,7 @@ static infer_result infer__pool_check(infer_model *m, infer_error *err) {
         r = infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: not beside n-grams", w[INFER__W_TOKEN_TYPES].name);
     if (!r && hp->pooling == INFER_POOL_RANK && hp->n_labels == 0)
         r = infer__error(err, INFER_ERR_FORMAT, "key %s.pooling_type asks for a classifier, but there is no %s",
-                         m->arch->name, INFER__MODEL_SLOT_TABLE[INFER__W_CLS_OUT].name);
+                         infer__arch_of(m)->name, INFER__MODEL_SLOT_TABLE[INFER__W_CLS_OUT].name);
     return r ? r : infer__pool_keys(m, err);
 }
 
@@ -123,7 +125,7 @@ static void infer__pool_norm(const infer_model *m, int slot, float *x, int32_t n
 
 /* Tanh, or GELU with erf. */
 static float infer__pool_act(const infer_model *m, float x) {
-    if (m->arch->label_act == 1 + INFER__ACT_GELU_ERF) return (float)(0.5 * x * (1 + erf(x * 0.70710678118654752440)));
+    if (infer__arch_of(m)->label_act == 1 + INFER__ACT_GELU_ERF) return (float)(0.5 * x * (1 + erf(x * 0.70710678118654752440)));
     return (float)tanh(x);
 }
 
@@ -141,7 +143,7 @@ static void infer__pool_labels(const infer_model *m, const float *x, float *out,
     }
     if (m->w[INFER__W_CLS_OUT].type) infer__pool_product(m, INFER__W_CLS_OUT, INFER__W_CLS_OUT_B, x, out, scratch);
     else memcpy(out, x, (size_t)n * sizeof *out);
-    if (!m->arch->label_softmax) return;
+    if (!infer__arch_of(m)->label_softmax) return;
     for (most = out[0], i = 1; i < n; i++) most = INFER__MAX(most, out[i]);
     for (i = 0; i < n; i++) sum += exp((double)out[i] - most);
     for (i = 0; i < n; i++) out[i] = (float)(exp((double)out[i] - most) / sum);
@@ -202,7 +204,7 @@ static void infer__pool_describe(infer__text_out *o, const infer_model *m) {
     if (m->w[INFER__W_DENSE_2].type)
         infer__text_add(o, "v = v dense_2%s\n", m->w[INFER__W_DENSE_3].type ? " dense_3" : "");
     if (m->w[INFER__W_CLS].type && rank)
-        infer__text_add(o, "v = %s(v cls%s)%s\n", m->arch->label_act ? "gelu" : "tanh",
+        infer__text_add(o, "v = %s(v cls%s)%s\n", infer__arch_of(m)->label_act ? "gelu" : "tanh",
                         m->w[INFER__W_CLS_B].type ? " + bias" : "", m->w[INFER__W_CLS_NORM].type ? ", normed" : "");
     if (m->w[INFER__W_CLS_OUT].type && rank)
         infer__text_add(o, "scores = v cls.output%s  # %d labels\n", m->w[INFER__W_CLS_OUT_B].type ? " + bias" : "",

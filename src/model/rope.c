@@ -29,7 +29,7 @@ static void infer__rope_fill(const infer_model *m, int scaled, int turn, double 
     if (yarn) {
         low = infer__yarn_pair(n_rot, hp->rope_ctx, hp->yarn_fast, base);
         high = infer__yarn_pair(n_rot, hp->rope_ctx, hp->yarn_slow, base);
-        if (!(m->arch->flags & INFER__YARN_UNROUNDED)) {
+        if (!(infer__arch_of(m)->flags & INFER__YARN_UNROUNDED)) {
             low = floor(low);
             high = ceil(high);
         }
@@ -65,7 +65,7 @@ static infer_result infer__rope_choose(infer_model *m, infer_error *err) {
             r->base = l->rope_base;
             r->n_rot = l->n_rot;
             r->scaled = l->rope_scaled;
-            r->turn = m->stack.row ? m->stack.row->turn : 0;
+            r->turn = infer__stack_row_of(m) ? infer__stack_row_of(m)->turn : 0;
         }
         l->rope = r;
     }
@@ -120,7 +120,7 @@ static infer_result infer__rope_build(infer_model *m, infer_error *err) {
         infer__rope *r = &m->ropes[set];
         double base = r->base;
         int scaled = r->scaled;
-        if (!(base > 1)) return infer__error(err, INFER_ERR_FORMAT, "key %s.rope.freq_base is %g", m->arch->name, base);
+        if (!(base > 1)) return infer__error(err, INFER_ERR_FORMAT, "key %s.rope.freq_base is %g", infer__arch_of(m)->name, base);
         half = r->n_rot / 2;
         r->freq.bytes = (uint64_t)half * 2 * sizeof(float);
         r->freq.host = infer__arena_alloc(&m->arena, r->freq.bytes);

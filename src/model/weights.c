@@ -30,7 +30,7 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_QUERY: return l && l->q_gated ? 2 * q : q;
     case INFER__D_KEY: return k;
     case INFER__D_VALUE: return v;
-    case INFER__D_QKV: return m->arch->flags & INFER__QKV_WIDE ? 3 * q : q + k + v;
+    case INFER__D_QKV: return infer__arch_of(m)->flags & INFER__QKV_WIDE ? 3 * q : q + k + v;
     case INFER__D_SWITCH_RANK: return (uint64_t)hp->switches.rank;
     case INFER__D_SWITCH_RANKS: return pairs * (uint64_t)hp->switches.rank;
     case INFER__D_SWITCH_QUERY: return pairs * q;
@@ -128,7 +128,7 @@ static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer_
     if (!s->name[0]) return NULL; /* a step that the stack has not */
     infer__slot_name(l, s, name);
     t = infer__gguf_tensor_find(&m->gguf, name);
-    if (t || m->stack.row) return t;
+    if (t || infer__stack_row_of(m)) return t;
     if (l->stack && s == &INFER__LAYER_SLOT_TABLE[INFER__W_ATTN_OUT]) {
         memcpy(strstr(name, "attn_output"), "attn_o.weight", sizeof "attn_o.weight");
         return infer__gguf_tensor_find(&m->gguf, name);
@@ -178,18 +178,18 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
                 (s >= INFER__W_GATE_SCALE && s <= INFER__W_DOWN_SCALE);
     int low = (s >= INFER__W_SWITCH_Q_A && s <= INFER__W_SWITCH_OUT_B) ||
               (s >= INFER__W_SWITCH_GATE_A && s <= INFER__W_SWITCH_DOWN_B);
-    if (s >= INFER__W_STACK_IN_M0) return m->stack.row && infer__slot_read(l, s) ? infer__stack_slot(m, s) : NULL;
-    if (scale && !(m->arch->flags & INFER__MATRIX_SCALES)) return NULL;
+    if (s >= INFER__W_STACK_IN_M0) return infer__stack_row_of(m) && infer__slot_read(l, s) ? infer__stack_slot(m, s) : NULL;
+    if (scale && !(infer__arch_of(m)->flags & INFER__MATRIX_SCALES)) return NULL;
     if (low && !m->hp.switches.n) return NULL;
     if (s == INFER__W_ATTN_NEAR && !m->hp.n_buckets) return NULL;
     if (s == INFER__W_ENCODED_NORM && l->index != m->hp.n_enc - 1) return NULL;
-    if ((m->arch->flags & INFER__ATTN_NORM_2) && infer__slot_tensor(m, l, &second[0])) {
+    if ((infer__arch_of(m)->flags & INFER__ATTN_NORM_2) && infer__slot_tensor(m, l, &second[0])) {
         if (s == INFER__W_ATTN_NORM || s == INFER__W_ATTN_NORM_B) return &second[s - INFER__W_ATTN_NORM];
         if (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B) s += INFER__W_ATTN_NORM - INFER__W_FFN_NORM;
     }
-    if ((m->arch->flags & INFER__FFN_NORM_2) && (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B))
+    if ((infer__arch_of(m)->flags & INFER__FFN_NORM_2) && (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B))
         return &second[s - INFER__W_FFN_NORM];
-    if (m->arch->flags & INFER__POST_ATTN_IS_FFN) {
+    if (infer__arch_of(m)->flags & INFER__POST_ATTN_IS_FFN) {
         if (s == INFER__W_ATTN_POST_NORM) return NULL;
         if (s == INFER__W_FFN_NORM) s = INFER__W_ATTN_POST_NORM;
     }
@@ -201,12 +201,12 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
 static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) {
     static const infer__tensor_slot decoder = { "dec.output_norm.weight", INFER__D_ONE, INFER__D_MODEL, 0 };
     static const infer__tensor_slot encoder = { "enc.output_norm.weight", INFER__D_ONE, INFER__D_MODEL, 0 };
-    if (m->stack.row) return NULL; /* theirs are those of their first and last layers */
+    if (infer__stack_row_of(m)) return NULL; /* theirs are those of their first and last layers */
     if (m->hp.out_norm_off && (s == INFER__W_OUT_NORM || s == INFER__W_OUT_NORM_B)) return NULL;
     if (s >= INFER__W_CLS && s <= INFER__W_DENSE_3 && !m->hp.encoder && m->hp.pooling != INFER_POOL_RANK) return NULL;
-    if (s == INFER__W_OUT_NORM && (m->arch->flags & INFER__OUT_NORM_ENC)) return &encoder;
+    if (s == INFER__W_OUT_NORM && (infer__arch_of(m)->flags & INFER__OUT_NORM_ENC)) return &encoder;
     if (s == INFER__W_OUT_NORM && m->hp.n_enc) return &decoder;
-    if (m->arch->flags & INFER__EMBD_NORM_IS_OUT) {
+    if (infer__arch_of(m)->flags & INFER__EMBD_NORM_IS_OUT) {
         if (s == INFER__W_EMBD_NORM || s == INFER__W_EMBD_NORM_B) return NULL;
         if (s == INFER__W_OUT_NORM) s = INFER__W_EMBD_NORM;
     }
@@ -241,7 +241,7 @@ static infer_result infer__bind(infer_model *m, infer__layer *l, const infer__te
         w->rows = 1;
         w->cols = (int32_t)INFER__MIN(n, INT32_MAX);
         if (per_head && n == head) cols = head; /* see infer__check_head_norm */
-        if (s->cols == INFER__D_HEADS_Q && (m->arch->flags & INFER__Q_NORM_HEADS)) cols = (uint64_t)l->n_head;
+        if (s->cols == INFER__D_HEADS_Q && (infer__arch_of(m)->flags & INFER__Q_NORM_HEADS)) cols = (uint64_t)l->n_head;
         if (t->type->values != 1)
             return infer__error(err, INFER_ERR_FORMAT, "tensor %s: a vector stored as %s", t->name, t->type->name);
     }
@@ -273,7 +273,7 @@ static infer_result infer__need(const infer__layer *l, int slot, infer_error *er
 
 static infer_result infer__no_use(const infer_model *m, const infer__layer *l, const char *name, infer_error *err) {
     return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it in layer %d",
-                        name, m->arch->name, (int)l->index);
+                        name, infer__arch_of(m)->name, (int)l->index);
 }
 
 static infer_result infer__only_with(const infer_model *m, const infer__layer *l, int slot, int with,
@@ -287,7 +287,7 @@ static infer_result infer__check_layer(const infer_model *m, infer__layer *l, in
     int32_t i;
     for (i = 0; i < l->n_parts && !r; i++) {
         const infer__part *p = &l->parts[i];
-        if (p->reads == INFER__READS_NORM && !(m->arch->flags & INFER__NORM_BARE)) r = infer__need(l, p->norm, err);
+        if (p->reads == INFER__READS_NORM && !(infer__arch_of(m)->flags & INFER__NORM_BARE)) r = infer__need(l, p->norm, err);
         if (!r && p->post >= 0) r = infer__need(l, p->post, err);
         if (!r && p->after >= 0) r = infer__need(l, p->after, err);
         if (!r && p->kind->check) r = p->kind->check(m, l, err);
@@ -313,7 +313,7 @@ static int infer__listed(const char *p, const char *name) {
 
 /* Q/K norms that count only as a pair, and are none. */
 static int infer__lone_qk_norm(const infer_model *m, const infer__layer *l, int slot) {
-    return slot >= INFER__W_ATTN_Q_NORM && slot <= INFER__W_ATTN_K_NORM_B && (m->arch->flags & INFER__QK_NORM_PAIR) &&
+    return slot >= INFER__W_ATTN_Q_NORM && slot <= INFER__W_ATTN_K_NORM_B && (infer__arch_of(m)->flags & INFER__QK_NORM_PAIR) &&
            !(infer__layer_has(m, l, INFER__W_ATTN_Q_NORM) && infer__layer_has(m, l, INFER__W_ATTN_K_NORM));
 }
 
@@ -331,7 +331,7 @@ static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *
         const infer__tensor_slot *slot = infer__layer_slot(m, l, s);
         infer__gguf_tensor *t = slot ? infer__slot_tensor(m, l, slot) : NULL;
         if (!slot) continue;
-        if (infer__lone_qk_norm(m, l, s) || infer__unread_kv(l, s) || (t && infer__listed(m->arch->drop, t->name))) {
+        if (infer__lone_qk_norm(m, l, s) || infer__unread_kv(l, s) || (t && infer__listed(infer__arch_of(m)->drop, t->name))) {
             if (t) bound[t - m->gguf.tensors] = 1;
         } else if (infer__slot_read(l, s)) {
             r = infer__bind(m, l, slot, &l->w[s], bound, err);
@@ -342,7 +342,7 @@ static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *
         const infer__tensor_slot *slot = infer__layer_slot(m, l, s);
         infer__gguf_tensor *t = slot && !infer__slot_read(l, s) ? infer__slot_tensor(m, l, slot) : NULL;
         if (!t || bound[t - m->gguf.tensors]) continue; /* a kind that the layer has reads it as another slot */
-        if (!infer__listed(m->arch->ignore, t->name)) r = infer__no_use(m, l, t->name, err);
+        if (!infer__listed(infer__arch_of(m)->ignore, t->name)) r = infer__no_use(m, l, t->name, err);
     }
     return r;
 }
@@ -350,7 +350,7 @@ static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *
 /* 1 when a tensor belongs to a multi-token prediction block, after the layers. */
 static int infer__beyond_layers(const infer_model *m, const char *name) {
     int32_t block = 0;
-    if (m->stack.row && name[0] == m->layers[0].stack[0] && name[1] == '.') name += 2;
+    if (infer__stack_row_of(m) && name[0] == m->layers[0].stack[0] && name[1] == '.') name += 2;
     if (strncmp(name, "blk.", 4) != 0) return 0;
     for (name += 4; *name >= '0' && *name <= '9' && block <= INFER__MAX_LAYERS; name++)
         block = 10 * block + (*name - '0');
@@ -365,24 +365,24 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     for (s = 0; s < INFER__MODEL_SLOT_COUNT && !r; s++) {
         const infer__tensor_slot *slot = infer__model_slot(m, s);
         infer__gguf_tensor *t = slot ? infer__slot_tensor(m, NULL, slot) : NULL;
-        if (t && infer__listed(m->arch->drop, t->name)) bound[t - m->gguf.tensors] = 1;
+        if (t && infer__listed(infer__arch_of(m)->drop, t->name)) bound[t - m->gguf.tensors] = 1;
         else if (slot) r = infer__bind(m, NULL, slot, &m->w[s], bound, err);
     }
     for (i = 0; i < infer__n_all(&m->hp) && !r; i++) r = infer__bind_layer(m, &m->layers[i], bound, err);
-    if (!r && !m->w[INFER__W_OUT_NORM].type && !(m->arch->flags & INFER__NORM_BARE) && !m->hp.out_norm_off)
+    if (!r && !m->w[INFER__W_OUT_NORM].type && !(infer__arch_of(m)->flags & INFER__NORM_BARE) && !m->hp.out_norm_off)
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", infer__model_slot(m, INFER__W_OUT_NORM)->name);
     if (!r && m->w[INFER__W_EMBD_NORM_B].type && !m->w[INFER__W_EMBD_NORM].type)
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor token_embd_norm.weight: there is a bias for it");
     if (!r) r = infer__rope_check(m, err);
     for (i = 0; i < m->gguf.n_tensors && !r; i++)
-        if (!bound[i] && !infer__listed(m->arch->ignore, m->gguf.tensors[i].name) &&
+        if (!bound[i] && !infer__listed(infer__arch_of(m)->ignore, m->gguf.tensors[i].name) &&
             !infer__beyond_layers(m, m->gguf.tensors[i].name) && !infer__stack_other(m, m->gguf.tensors[i].name)) {
             if (m->params.allow_unknown)
                 infer__log(&m->report, 2, "tensor %s: ignored, the model may compute something else",
                            m->gguf.tensors[i].name);
             else
                 r = infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it here",
-                                 m->gguf.tensors[i].name, m->arch->name);
+                                 m->gguf.tensors[i].name, infer__arch_of(m)->name);
         }
     infer__free(&m->mem, bound);
     return r;
@@ -457,7 +457,7 @@ static infer_result infer__mute(infer_model *m, infer_error *err) {
     if (!m->hp.mute[1]) return INFER_OK;
     if (b->type)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it", b->name,
-                            m->arch->name);
+                            infer__arch_of(m)->name);
     x = (float *)infer__arena_alloc(&m->arena, (uint64_t)m->hp.n_vocab * sizeof *x);
     if (!x) return infer__error(err, INFER_ERR_MEMORY, "no memory for %d logits", (int)m->hp.n_vocab);
     for (i = 0; i < m->hp.n_vocab; i++) x[i] = i >= m->hp.mute[0] && i < m->hp.mute[1] ? -FLT_MAX : 0.0f;

@@ -67,7 +67,7 @@ static infer_result infer__best_check(const infer_session *s, infer_sampler *con
         return infer__error(err, INFER_ERR_UNSUPPORTED, "infer_generate_best: negative is not supported");
     if (m->hp.encoder || m->hp.n_enc || m->hp.not_causal)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "architecture \"%s\" %s: not supported in infer_generate_best",
-                            m->arch->name, m->hp.not_causal ? "fills in masked tokens" : "has an encoder");
+                            infer__arch_of(m)->name, m->hp.not_causal ? "fills in masked tokens" : "has an encoder");
     for (i = 0; i < n; i++)
         if (infer__generate_check(m, samplers[i], p, err) != INFER_OK) return err->code;
     return INFER_OK;

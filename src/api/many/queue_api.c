@@ -87,7 +87,7 @@ static infer_result infer__queue_params_of(const infer_model *m, infer_queue_par
     if (p->kept < -1 || p->kept > 1 << 24) return infer__error(err, INFER_ERR_ARGUMENT, "kept is %d", (int)p->kept);
     if (m->hp.encoder || m->hp.n_enc || m->hp.not_causal)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "architecture \"%s\" %s: not supported in a queue",
-                            m->arch->name, m->hp.not_causal ? "fills in masked tokens" : "has an encoder");
+                            infer__arch_of(m)->name, m->hp.not_causal ? "fills in masked tokens" : "has an encoder");
     if (!p->slots) p->slots = INFER__QUEUE_SLOTS;
     if (!p->waiting) p->waiting = INFER__QUEUE_WAITING;
     if (!p->prompt_rows) p->prompt_rows = INFER__QUEUE_ROWS;

@@ -15,16 +15,16 @@ static int32_t infer__mix_attention_window(infer__keys *k, int32_t layer) {
     static const char NAME[] = "attention.sliding_window_pattern";
     const infer__hparams *hp = &k->m->hp;
     const infer__kv *pattern;
-    int32_t every = k->m->arch->window_every;
-    if ((every == 0 && !(k->m->arch->flags & INFER__WINDOW_ALL)) || hp->window == 0) return 0;
+    int32_t every = infer__arch_of(k->m)->window_every;
+    if ((every == 0 && !(infer__arch_of(k->m)->flags & INFER__WINDOW_ALL)) || hp->window == 0) return 0;
     pattern = infer__gguf_find(k->g, infer__key_name(k, NAME));
     if (pattern && pattern->type == INFER__GGUF_ARRAY && layer >= hp->n_layer && (uint64_t)layer >= pattern->n &&
-        (k->m->arch->predicts & INFER__PREDICTS_WINDOW))
+        (infer__arch_of(k->m)->predicts & INFER__PREDICTS_WINDOW))
         return hp->window;
     if (pattern && pattern->type == INFER__GGUF_ARRAY)
         return infer__key_layer(k, NAME, layer, 0, 1, 0) ? hp->window : 0;
     every = infer__key_int(k, NAME, 0, INFER__MAX_LAYERS, every, every == INFER__WINDOW_BY_FILE);
-    if (every && (k->m->arch->flags & INFER__WINDOW_FULL_FIRST)) return layer % every ? hp->window : 0;
+    if (every && (infer__arch_of(k->m)->flags & INFER__WINDOW_FULL_FIRST)) return layer % every ? hp->window : 0;
     return every == 0 || layer % every < every - 1 ? hp->window : 0;
 }
 
@@ -49,7 +49,7 @@ static int infer__mix_attention_sections(infer__keys *k, int32_t n_rot) {
     double three = 0, v;
     int32_t of[3];
     uint64_t i;
-    if (k->failed || !(k->m->arch->flags & INFER__ROPE_SECTIONS)) return 0;
+    if (k->failed || !(infer__arch_of(k->m)->flags & INFER__ROPE_SECTIONS)) return 0;
     kv = infer__gguf_find(k->g, infer__key_name(k, NAME));
     if (!kv || infer__idle_is(k->m, kv, 0)) return 0; /* llama.cpp writes zeros where a model has none */
     if (kv->type != INFER__GGUF_ARRAY || !infer__kv_is_numbers(kv) || kv->n < 3 || kv->n > 4) {
@@ -71,7 +71,7 @@ static int infer__mix_attention_sections(infer__keys *k, int32_t n_rot) {
     if (three > 0 && !hp->axes) {
         if (!infer__axes_make(k)) return 0;
         for (i = 0; i < INFER__MAX_HEAD_DIM / 2; i++)
-            hp->axes[i] = k->m->arch->flags & INFER__SECTIONS_MIXED
+            hp->axes[i] = infer__arch_of(k->m)->flags & INFER__SECTIONS_MIXED
                               ? (uint8_t)(i % 3 && i < (uint64_t)3 * (uint64_t)of[i % 3] ? i % 3 : 0)
                               : (uint8_t)(i < (uint64_t)of[0] ? 0 : i < (uint64_t)of[0] + (uint64_t)of[1] ? 1 : 2);
     }
@@ -102,7 +102,7 @@ static void infer__mix_attention_kv_from(infer__keys *k, infer__layer *l) {
 /* Widths, window and rotation; the heads are counted already. */
 static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     const infer__hparams *hp = &k->m->hp;
-    const infer__arch *a = k->m->arch;
+    const infer__arch *a = infer__arch_of(k->m);
     int32_t head_default = hp->n_embd / l->n_head, i = l->index, p;
     l->dim_k = infer__key_int(k, "attention.key_length", 1, INFER__MAX_HEAD_DIM, head_default, 0);
     l->dim_v = infer__key_int(k, "attention.value_length", 1, INFER__MAX_HEAD_DIM, head_default, 0);
@@ -143,7 +143,7 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
         for (p = 0; p < l->n_parts && times != 0; p++)
             if (l->parts[p].kind->keys == infer__mix_attention_keys) l->parts[p].scale *= times;
     }
-    if (k->m->stack.row) infer__stack_turn(k, l);
+    if (infer__stack_row_of(k->m)) infer__stack_turn(k, l);
     if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
     l->rope_base = l->window ? hp->rope_base_window : hp->rope_base;
     if (hp->rope_alpha > 0 && l->dim_k > 2) /* NTK-aware scaling, as Hunyuan's configuration defines alpha */
@@ -202,7 +202,7 @@ static infer_result infer__check_head_norm(const infer_model *m, const infer__la
 static infer_result infer__check_gate(const infer_model *m, const infer__layer *l, int slot, int32_t dim,
                                       infer_error *err) {
     const infer__weight *w = &l->w[slot];
-    if (!w->type) return m->arch->flags & INFER__GATE_NEEDED ? infer__need(l, slot, err) : INFER_OK;
+    if (!w->type) return infer__arch_of(m)->flags & INFER__GATE_NEEDED ? infer__need(l, slot, err) : INFER_OK;
     if (!l->gate || l->q_gated) return infer__no_use(m, l, w->name, err);
     if (w->rows == l->n_head || w->rows == l->n_head * dim) return INFER_OK;
     return infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d rows, the model needs %d or %d", w->name, (int)w->rows,
@@ -220,7 +220,7 @@ static infer_result infer__check_head_norms(const infer_model *m, infer__layer *
             if (l->w[slot].type) r = infer__no_use(m, l, l->w[slot].name, err);
         return r;
     }
-    if (m->arch->flags & INFER__Q_NORM_HEADS) {
+    if (infer__arch_of(m)->flags & INFER__Q_NORM_HEADS) {
         r = infer__need(l, INFER__W_ATTN_Q_NORM, err);
         l->q_groups = l->n_head;
         l->k_groups = l->n_head_kv;
@@ -256,7 +256,7 @@ static infer_result infer__mix_attention_check(const infer_model *m, infer__laye
     if (!w[INFER__W_ATTN_QKV].type) {
         if (!r) r = infer__need(l, INFER__W_ATTN_Q, err);
         if (!r && !l->kv_from) r = infer__need(l, INFER__W_ATTN_K, err);
-        if (!r && !l->kv_from && !(m->arch->flags & INFER__V_MAY_BE_K)) r = infer__need(l, INFER__W_ATTN_V, err);
+        if (!r && !l->kv_from && !(infer__arch_of(m)->flags & INFER__V_MAY_BE_K)) r = infer__need(l, INFER__W_ATTN_V, err);
         if (!r) r = infer__only_with(m, l, INFER__W_ATTN_V_B, INFER__W_ATTN_V, err);
         if (!r && !l->kv_from && !w[INFER__W_ATTN_V].type && l->dim_v != l->dim_k)
             r = infer__need(l, INFER__W_ATTN_V, err);
@@ -281,7 +281,7 @@ static infer_result infer__widen_q_norm(infer_model *m, infer__layer *l, infer_e
     const char *removed;
     float *all, *heads;
     int32_t i, j;
-    if (!(m->arch->flags & INFER__Q_NORM_HEADS) || !q->type || !q->data) return INFER_OK;
+    if (!(infer__arch_of(m)->flags & INFER__Q_NORM_HEADS) || !q->type || !q->data) return INFER_OK;
     all = (float *)infer__arena_alloc(&m->arena, (uint64_t)l->n_head * ((uint64_t)l->dim_k + 1) * sizeof *all);
     if (!all) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", q->name);
     heads = all + l->n_head * l->dim_k;
@@ -336,7 +336,7 @@ static infer_result infer__near_table(infer_model *m, infer__layer *l, infer_err
 static infer_result infer__mix_attention_split(infer_model *m, infer__layer *l, infer_error *err) {
     infer__weight *w = l->w;
     int32_t q = l->n_head * l->dim_k, k = l->n_head_kv * l->dim_k, v = l->n_head_kv * l->dim_v, i;
-    int64_t at_v = m->arch->flags & INFER__QKV_THIRDS ? 2 * (int64_t)q : (int64_t)q + k;
+    int64_t at_v = infer__arch_of(m)->flags & INFER__QKV_THIRDS ? 2 * (int64_t)q : (int64_t)q + k;
     for (i = 0; i < 2; i++) {
         if (!w[INFER__W_ATTN_QKV + i].type) continue;
         w[INFER__W_ATTN_Q + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], 0, q);

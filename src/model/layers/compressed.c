@@ -54,7 +54,7 @@ static void infer__compressed_indexer(infer__keys *k, infer__layer *l) {
     x->dim = dim;
     x->top = top;
     x->block = x->latent = x->last = 1;
-    x->rope = k->m->arch->index;
+    x->rope = infer__arch_of(k->m)->index;
 }
 
 static void infer__compressed_keys(infer__keys *k, infer__layer *l) {
@@ -89,7 +89,7 @@ static void infer__compressed_keys(infer__keys *k, infer__layer *l) {
     if (hp->clamp_kqv != 0) infer__key_unsupported(k, "attention.clamp_kqv", "not with compressed attention");
     infer__compressed_indexer(k, l);
     l->rope_kind =
-        infer__key_layer(k, "attention.rope_pattern", l->index, 0, 1, 1) ? k->m->arch->rope : INFER__ROPE_NONE;
+        infer__key_layer(k, "attention.rope_pattern", l->index, 0, 1, 1) ? infer__arch_of(k->m)->rope : INFER__ROPE_NONE;
     l->rope_base = p->every ? base : hp->rope_base_window;
     l->rope_scaled = p->every != 0;
     l->attn_scale = hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)l->dim_k);

@@ -23,8 +23,8 @@ static void infer__delta_keys(infer__keys *k, infer__layer *l) {
     s->groups = infer__key_int(k, "ssm.group_count", 1, 1 << 16, 0, 1);
     infer__mamba_to_heads(k, s);
     s->rank = 0;
-    s->tiled = (k->m->arch->flags & INFER__DELTA_TILED) != 0;
-    s->gate = k->m->arch->flags & INFER__DELTA_SIGMOID ? INFER__ACT_SIGMOID : INFER__ACT_SILU;
+    s->tiled = (infer__arch_of(k->m)->flags & INFER__DELTA_TILED) != 0;
+    s->gate = infer__arch_of(k->m)->flags & INFER__DELTA_SIGMOID ? INFER__ACT_SIGMOID : INFER__ACT_SILU;
     if (k->failed) return;
     if (s->heads % s->groups != 0)
         infer__key_misfit(k, "ssm.group_count", "does not divide the heads (ssm.time_step_rank)");
@@ -36,7 +36,7 @@ static void infer__delta_keys(infer__keys *k, infer__layer *l) {
 /* kda.gate_lower_bound; minus infinity, which llama.cpp writes for models without one, is none. */
 static float infer__kda_bound(infer__keys *k) {
     static const char NAME[] = "kda.gate_lower_bound";
-    const uint64_t flags = k->m->arch->flags;
+    const uint64_t flags = infer__arch_of(k->m)->flags;
     const infer__kv *kv = flags & INFER__KDA_BOUND ? infer__gguf_find(k->g, infer__key_name(k, NAME)) : NULL;
     double v = kv && infer__kv_kind(kv->type) ? infer__kv_number(kv, 0) : 0;
     if (v < 0 && !infer__finite((float)v) && !(flags & INFER__KDA_A_PLUS)) return 0;
@@ -54,7 +54,7 @@ static void infer__kda_keys(infer__keys *k, infer__layer *l) {
     s->kda = 1;
     s->gate = INFER__ACT_SIGMOID;
     s->bound = infer__kda_bound(k);
-    if ((k->m->arch->flags & INFER__KDA_A_PLUS) && !infer__key_bool(k, "kda.safe_gate", 1))
+    if ((infer__arch_of(k->m)->flags & INFER__KDA_A_PLUS) && !infer__key_bool(k, "kda.safe_gate", 1))
         infer__key_unsupported(k, "kda.safe_gate", "decays without a bound");
     if (!k->failed && (int64_t)s->heads * s->dim > INFER__MAX_DIM / 8)
         infer__key_misfit(k, "kda.head_dim", "with these heads (attention.head_count) too many values");
@@ -121,7 +121,7 @@ static infer_result infer__kda_split(infer_model *m, infer__layer *l, infer_erro
     if (!p) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", part->name);
     if (infer__delta_split(m, l, err)) return INFER_ERR_MEMORY;
     a = (float *)(uintptr_t)l->w[INFER__W_DELTA_A].data;
-    for (i = 0; i < s->heads && a && s->bound != 0 && !(m->arch->flags & INFER__KDA_A_PLUS); i++) a[i] = -a[i];
+    for (i = 0; i < s->heads && a && s->bound != 0 && !(infer__arch_of(m)->flags & INFER__KDA_A_PLUS); i++) a[i] = -a[i];
     memset(taps, 0, sizeof *taps);
     taps->type = infer__quant_find(0, &removed); /* F32 */
     taps->rows = s->conv;

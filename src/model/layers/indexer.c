@@ -23,13 +23,13 @@ enum { INFER__MAX_CHOSEN = 1 << 24, INFER__MAX_INDEX_SETS = 64 };
  * does: with a context of 2^20 the first three, and then every fourth, else all. */
 static int infer__indexer_is_shared(infer__keys *k, int32_t layer) {
     const int all = k->m->hp.n_ctx < 1 << 20 || layer < 3 || layer % 4 == 2;
-    return (k->m->arch->flags & INFER__INDEX_SHARED) &&
+    return (infer__arch_of(k->m)->flags & INFER__INDEX_SHARED) &&
            !infer__key_layer(k, "attention.indexer.types", layer, 0, 1, all);
 }
 
 /* After the layer's own: heads, ranks and rotation are known. latent: of latent attention. */
 static void infer__indexer_keys(infer__keys *k, infer__layer *l, int latent) {
-    const infer__arch *a = k->m->arch;
+    const infer__arch *a = infer__arch_of(k->m);
     infer__indexer *x = &l->index_of;
     int32_t i = l->index;
     if (!INFER__HAS_INDEX) return;
@@ -86,7 +86,7 @@ static infer_result infer__indexer_check(const infer_model *m, const infer__laye
     }
     if (!r && of == 1 && !l->latent_q_rank)
         r = infer__error(err, INFER_ERR_FORMAT, "key %s.attention.q_lora_rank is missing: the indexer reads queries of "
-                         "that rank", m->arch->name);
+                         "that rank", infer__arch_of(m)->name);
     return r;
 }
 

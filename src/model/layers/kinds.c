@@ -258,14 +258,14 @@ static infer__part *infer__part_add(const infer_model *m, infer__layer *l, const
     p->reads = INFER__READS_NORM;
     p->scale = m->hp.residual_scale;
     p->state[0] = p->state[1] = p->state[2] = p->state[3] = -1;
-    if (!(m->arch->flags & INFER__NO_PRE_NORM)) return p;
+    if (!(infer__arch_of(m)->flags & INFER__NO_PRE_NORM)) return p;
     p->reads = INFER__READS_STREAM;
     p->norm = -1;
     return p;
 }
 
 static void infer__layer_parts(infer_model *m, infer__layer *l) {
-    const infer__arch *a = m->arch;
+    const infer__arch *a = infer__arch_of(m);
     const infer__sublayer_kind *mixer = l->n_head > 0 && l->n_head_kv > 0 ? &INFER__KIND_ATTENTION : a->mixer_else;
     const infer__sublayer_kind *ffn =
         infer__layer_has(m, l, INFER__W_MOE_ROUTER) ? &INFER__KIND_MOE : &INFER__KIND_DENSE;

@@ -23,7 +23,7 @@ static void infer__latent_misfit(infer__keys *k, const char *name, int32_t value
  * of the cache's rows, and widths of heads have keys of their own. */
 static void infer__latent_keys(infer__keys *k, infer__layer *l) {
     const infer__hparams *hp = &k->m->hp;
-    const infer__arch *a = k->m->arch;
+    const infer__arch *a = infer__arch_of(k->m);
     int absorbed = infer__gguf_peek(k->g, infer__key_name(k, "attention.key_length_mla")) != NULL;
     int32_t width = hp->n_embd / l->n_head, cached_k, cached_v, rot;
     l->window = infer__mix_attention_window(k, l->index);
@@ -106,12 +106,12 @@ static infer_result infer__latent_check(const infer_model *m, infer__layer *l, i
     }
     if (!r && w[INFER__W_LATENT_Q].type && l->latent_q_rank)
         r = infer__error(err, INFER_ERR_FORMAT, "key %s.attention.q_lora_rank is %d, but tensor %s exists",
-                         m->arch->name, (int)l->latent_q_rank, w[INFER__W_LATENT_Q].name);
+                         infer__arch_of(m)->name, (int)l->latent_q_rank, w[INFER__W_LATENT_Q].name);
     if (!r) r = infer__check_gate(m, l, INFER__W_LATENT_GATE, l->latent_v, err);
     if (!r) r = infer__indexer_check(m, l, err);
     if (r || w[INFER__W_LATENT_KV_B].type || l->latent_k > l->n_rot) return r;
     return infer__error(err, INFER_ERR_FORMAT, "key %s.rope.dimension_count is %d: nothing is left of %d for tensor %s",
-                        m->arch->name, (int)l->n_rot, (int)l->latent_k, w[INFER__W_LATENT_K_B].name);
+                        infer__arch_of(m)->name, (int)l->n_rot, (int)l->latent_k, w[INFER__W_LATENT_K_B].name);
 }
 
 /* Values of a head's query that W_kb multiplies: all that are not rotated; if all are rotated, any (W_kb is zeros). */

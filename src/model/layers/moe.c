@@ -309,7 +309,7 @@ static infer_result infer__ffn_moe_check(const infer_model *m, infer__layer *l, 
     if ((r = infer__need(l, INFER__W_MOE_ROUTER, err)) != INFER_OK) return r;
     if (m->hp.n_expert == 0) /* the rows of its tensors have been compared with 0 */
         return infer__error(err, INFER_ERR_FORMAT, "tensor %s: key %s.expert_count is missing or 0",
-                            w[INFER__W_MOE_ROUTER].name, m->arch->name);
+                            w[INFER__W_MOE_ROUTER].name, infer__arch_of(m)->name);
     if (l->index < m->hp.n_by_id) {
         if ((r = infer__need(l, INFER__W_MOE_TABLE, err)) != INFER_OK) return r;
         if (w[INFER__W_MOE_CHOICE_B].type) return infer__no_use(m, l, w[INFER__W_MOE_CHOICE_B].name, err);

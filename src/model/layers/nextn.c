@@ -36,10 +36,10 @@ static void infer__nextn_keys(infer__keys *k, infer__hparams *hp) {
         infer__error(k->err, INFER_ERR_UNSUPPORTED, "mtp: the file has no block that predicts further tokens");
         return;
     }
-    if (!k->m->arch->predicts) {
+    if (!infer__arch_of(k->m)->predicts) {
         infer__error(k->err, INFER_ERR_UNSUPPORTED,
                      "mtp: blocks that predict of architecture \"%s\" are not supported: docs/architectures.md",
-                     k->m->arch->name);
+                     infer__arch_of(k->m)->name);
         return;
     }
     if (blocks > INFER__NEXTN_MOST) {
@@ -55,7 +55,7 @@ static void infer__nextn_keys(infer__keys *k, infer__hparams *hp) {
     }
     k->failed = 0;
     hp->n_predict = blocks;
-    hp->predicts = k->m->arch->predicts;
+    hp->predicts = infer__arch_of(k->m)->predicts;
     hp->pass_kept = hp->n_embd;
 }
 

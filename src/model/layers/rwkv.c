@@ -26,7 +26,7 @@ static void infer__time_keys(infer__keys *k, infer__layer *l) {
     const int32_t width = k->m->hp.n_embd, shifts = k->m->hp.norm == INFER__NORM_LAYER ? 2 : 1;
     infer__wkv *s = &l->wkv;
     int32_t i;
-    s->seven = k->m->arch->mixer_else->id == INFER__SUBLAYER_TIME_MIX_7;
+    s->seven = infer__arch_of(k->m)->mixer_else->id == INFER__SUBLAYER_TIME_MIX_7;
     names = both[s->seven];
     s->dim = infer__key_int(k, "wkv.head_size", 1, INFER__MAX_WKV_DIM, 0, 1);
     infer__key_int(k, "token_shift_count", shifts, shifts, shifts, 0);

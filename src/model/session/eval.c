@@ -53,7 +53,7 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
         return infer__error(err, s->n > 0 ? INFER_ERR_STATE : INFER_ERR_UNSUPPORTED,
                             s->n > 0 ? "step %d: an encoder (%s) sees texts whole: rewind the session to 0"
                                      : "step %d: an encoder (%s) gives no logits: ask for INFER_OUT_HIDDEN alone",
-                            (int)i, c->model->arch->name);
+                            (int)i, infer__arch_of(c->model)->name);
     if (st->n > s->cap - s->n) /* before its tokens are looked at: there may not be so many */
         return infer__error(err, INFER_CONTEXT_FULL, "%d tokens at position %d do not fit a context of %d", (int)st->n,
                             (int)s->n, (int)s->cap);

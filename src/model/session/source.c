@@ -61,7 +61,7 @@ static infer_result infer__session_encode(infer_session *s, const infer_token *t
     if (INFER__HAS_SOURCE && s->source && s->source->paused) r = infer__session_slice(s->source, s->until, &e);
     else if (!INFER__HAS_SOURCE || !s->context->model->hp.n_enc)
         r = infer__error(&e, INFER_ERR_UNSUPPORTED, "architecture \"%s\" has no encoder beside a decoder",
-                         s->context->model->arch->name);
+                         infer__arch_of(s->context->model)->name);
     else if (!tokens || n < 1)
         r = infer__error(&e, INFER_ERR_ARGUMENT, "infer_session_encode: %s", tokens ? "no tokens" : "tokens is NULL");
     else if ((r = infer__context_claim(s->context, "infer_session_encode", &e)) == INFER_OK) {

@@ -136,7 +136,7 @@ static void infer__stack_act(infer__keys *k, infer__hparams *hp) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "keys clip.use_gelu and clip.use_silu are both true");
     }
-    hp->act = k->m->stack.row->flags & INFER__STACK_ACT ? k->m->arch->act
+    hp->act = k->m->stack.row->flags & INFER__STACK_ACT ? infer__arch_of(k->m)->act
               : gelu                                    ? INFER__ACT_GELU_TANH
               : silu                                    ? INFER__ACT_SILU
                                                         : INFER__ACT_GELU_SIGMOID;
