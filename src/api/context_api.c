@@ -25,6 +25,7 @@ INFER_API infer_result infer_context_rows(infer_context *context, const void *me
     infer_result r;
     infer__error_clear(err);
     if (back) *back = 0;
+    if (!INFER__HAS_RANGES) return infer__left_out(err, "models of some layers", "INFER_NO_RANGES");
     if (!context || !message || !back || (cap > 0 && !rows))
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: a NULL argument");
     if ((r = infer__context_claim(context, "infer_context_rows", err)) != INFER_OK) return r;
@@ -36,6 +37,7 @@ INFER_API infer_result infer_context_rows(infer_context *context, const void *me
 INFER_API infer_result infer_rows_read(const void *message, size_t size, infer_rows_info *out, infer_error *err) {
     infer__error_clear(err);
     if (out) memset(out, 0, sizeof *out);
+    if (!INFER__HAS_RANGES) return infer__left_out(err, "models of some layers", "INFER_NO_RANGES");
     if (!message || !out)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_rows_read: %s is NULL", out ? "message" : "out");
     return infer__rows_read(message, size, out, err);

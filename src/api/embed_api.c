@@ -138,6 +138,7 @@ INFER_API infer_result infer_embed_step(infer_embedding *embedding, int32_t budg
     infer_embedding *x = embedding;
     infer_result r;
     if (!INFER__HAS_EMBED) return infer__left_out(err, "vectors and scores of texts", "INFER_NO_EMBED");
+    if (!INFER__HAS_SLICES && budget_ms >= 0) return infer__left_out(err, "slices", "INFER_NO_SLICES");
     infer__error_clear(err);
     if (!x || budget_ms < -1)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_embed_step: %s", x ? "budget_ms is below -1" : "NULL");

@@ -174,6 +174,11 @@ INFER_API infer_result infer_session_fill(infer_session *session, infer_sampler 
     if (!session) return INFER_ERR_ARGUMENT;
     if (!infer__session_claim(session)) return INFER_ERR_STATE;
     infer__error_clear(&e);
+    if (!INFER__HAS_FILL) {
+        r = infer__left_out(&session->error, "filling in", "INFER_NO_FILL");
+        infer__session_leave(session);
+        return r;
+    }
     memset(&f, 0, sizeof f);
     f.s = session;
     f.sampler = sampler;

@@ -148,6 +148,7 @@ INFER_API infer_result infer_generation_begin(infer_generation **out, infer_sess
     if (!out || !session)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_generation_begin: %s is NULL", out ? "session" : "out");
     *out = NULL;
+    if (!INFER__HAS_SLICES) return infer__left_out(err, "slices", "INFER_NO_SLICES");
     if (!infer__session_claim(session))
         return infer__error(err, INFER_ERR_STATE, "infer_generation_begin: %s", infer__refused.message);
     if ((r = infer__sampler_claim(sampler, &session->error)) == INFER_OK) {
@@ -243,7 +244,7 @@ INFER_API infer_result infer_generation_next(infer_generation *generation, int32
     infer_result r;
     if (text) *text = "";
     if (n) *n = 0;
-    if (!x || budget_ms < -1) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_SLICES || !x || budget_ms < -1) return INFER_ERR_ARGUMENT;
     if (!infer__claim(&x->calls)) return INFER_ERR_STATE;
     x->text.n = 0;
     r = x->over ? x->result : infer__generation_go(x, until);
@@ -254,7 +255,7 @@ INFER_API infer_result infer_generation_next(infer_generation *generation, int32
 }
 
 INFER_API infer_result infer_generation_info(const infer_generation *generation, infer_generate_info *out) {
-    if (!generation || !out) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_SLICES || !generation || !out) return INFER_ERR_ARGUMENT;
     *out = generation->g.info;
     return INFER_OK;
 }
@@ -268,7 +269,7 @@ static int infer__generation_blocked(const infer__generation *g, const infer_ses
 INFER_API infer_result infer_generation_end(infer_generation *generation) {
     infer_generation *x = generation;
     infer_model *m;
-    if (!x) return INFER_OK;
+    if (!INFER__HAS_SLICES || !x) return INFER_OK;
     if (!infer__claim(&x->calls)) return INFER_ERR_STATE;
     /* drafts, or a token that only the session of the negative prompt has */
     if (!x->over && (infer__generation_blocked(&x->g, x->g.s, x->g.s->ahead) ||

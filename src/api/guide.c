@@ -24,6 +24,7 @@ typedef struct infer__guide {
 /* Nothing is claimed yet. */
 static infer_result infer__guide_check(const infer_session *s, const infer_generate_params *p, infer_error *err) {
     if (!p->negative) return INFER_OK;
+    if (!INFER__HAS_GUIDES) return infer__left_out(err, "negative prompts", "INFER_NO_GUIDES");
     if (p->negative == s) return infer__error(err, INFER_ERR_ARGUMENT, "negative is the session itself");
     if (p->negative->context->model != s->context->model)
         return infer__error(err, INFER_ERR_ARGUMENT, "negative is a session of another model");
@@ -41,7 +42,7 @@ static infer_result infer__guide_check(const infer_session *s, const infer_gener
 static infer_result infer__guide_begin(infer__guide *g, const infer_session *s, const infer_generate_params *p,
                                        infer_error *err) {
     memset(g, 0, sizeof *g);
-    if (!p->negative) return INFER_OK;
+    if (!INFER__HAS_GUIDES || !p->negative) return INFER_OK;
     if (!infer__session_claim(p->negative))
         return infer__error(err, INFER_ERR_STATE, "another call uses the session negative");
     g->own = (float *)infer__calloc(&s->context->model->mem, (uint64_t)s->context->model->hp.n_vocab, sizeof *g->own);
@@ -67,7 +68,7 @@ static void infer__guide_back(infer__guide *g, infer_session *s) {
 /* s is NULL when its row is not needed any more. */
 static void infer__guide_end(infer__guide *g, infer_session *s, infer__mem *mem) {
     const int32_t at = s ? infer__results_row(s, -1) : -1;
-    if (!g->by) return;
+    if (!INFER__HAS_GUIDES || !g->by) return;
     infer__session_stop(g->by);
     if (s) infer__guide_back(g, s);
     if (g->mixed && at >= 0)
@@ -102,7 +103,7 @@ static infer_result infer__guide_mix(infer__guide *g, infer_session *s) {
     float *pos;
     infer_result r;
     int32_t i;
-    if (!g->by || g->mixed) return INFER_OK;
+    if (!INFER__HAS_GUIDES || !g->by || g->mixed) return INFER_OK;
     if ((r = infer__session_bring(s)) != INFER_OK) return r;
     if ((r = infer__guide_row(g->by, &neg)) != INFER_OK) {
         s->error = g->by->error;
@@ -140,6 +141,7 @@ static infer_result infer__guide_eval(infer__guide *g, infer_session *s, const i
     infer_error e;
     infer_result r = INFER_OK;
     int32_t i;
+    if (!INFER__HAS_GUIDES) return r;
     g->mixed = 0; /* the row is gone */
     if (g->by->context != c) return infer__guide_eval_apart(g, s, token);
     infer__error_clear(&e);

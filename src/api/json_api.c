@@ -30,6 +30,7 @@ INFER_API infer_result infer_json_parse(infer_json **out, const char *text, size
     infer_result r;
     if (!out) return infer__error(err, INFER_ERR_ARGUMENT, "out is NULL");
     *out = NULL;
+    if (!INFER__HAS_JSON) return infer__left_out(err, "JSON values", "INFER_NO_JSON");
     if ((r = infer__source_check(text, n, allocator, err)) != INFER_OK) return r;
     infer__mem_init(&mem, allocator, 0);
     d = (infer__json_document *)infer__calloc(&mem, 1, sizeof *d);
@@ -109,6 +110,7 @@ INFER_API infer_result infer_json_write(const infer_json *v, int32_t indent, cha
     infer__mem mem;
     infer__bytes b;
     if (len) *len = 0;
+    if (!INFER__HAS_JSON) return INFER_ERR_UNSUPPORTED;
     if (!len || (!out && cap > 0) || indent > INFER__JSON_INDENT) return INFER_ERR_ARGUMENT;
     infer__mem_init(&mem, NULL, 0);
     memset(&b, 0, sizeof b);
@@ -122,6 +124,7 @@ INFER_API infer_result infer_json_quote(const char *text, size_t n, char *out, s
     infer__mem mem;
     infer__bytes b;
     if (len) *len = 0;
+    if (!INFER__HAS_JSON) return INFER_ERR_UNSUPPORTED;
     if (!len || (!text && n > 0) || (!out && cap > 0)) return INFER_ERR_ARGUMENT;
     infer__mem_init(&mem, NULL, 0);
     memset(&b, 0, sizeof b);

@@ -94,14 +94,35 @@ static const char infer__build_without[] = ""
 #ifdef INFER_NO_EXPERTS
     " no-experts"
 #endif
+#ifdef INFER_NO_FILL
+    " no-fill"
+#endif
+#ifdef INFER_NO_GUIDES
+    " no-guides"
+#endif
+#ifdef INFER_NO_JSON
+    " no-json"
+#endif
 #ifdef INFER_NO_MEDIA
     " no-media"
+#endif
+#ifdef INFER_NO_OFFLOAD
+    " no-offload"
 #endif
 #ifdef INFER_NO_QUEUE
     " no-queue"
 #endif
+#ifdef INFER_NO_RANGES
+    " no-ranges"
+#endif
 #ifdef INFER_NO_SAVE
     " no-save"
+#endif
+#ifdef INFER_NO_SCORES
+    " no-scores"
+#endif
+#ifdef INFER_NO_SLICES
+    " no-slices"
 #endif
 #ifdef INFER_ONLY_QUANTS
     " some-types"

@@ -59,6 +59,7 @@ static infer_result infer__loading_begin(infer_loading **out, infer__gguf_origin
     infer_result r;
     infer__error_clear(err);
     if (out) *out = NULL;
+    if (!INFER__HAS_SLICES) return infer__left_out(err, "slices", "INFER_NO_SLICES");
     r = infer__model_start(out ? &m : NULL, params, version, err);
     if (r != INFER_OK) return r;
     if (missing) {
@@ -145,7 +146,7 @@ static infer_result infer__loading_go(infer_loading *x) {
 INFER_API infer_result infer_loading_step(infer_loading *loading, int32_t budget_ms, infer_error *err) {
     infer_loading *x = loading;
     infer_result r;
-    if (!x || budget_ms < -1)
+    if (!INFER__HAS_SLICES || !x || budget_ms < -1)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_loading_step: %s",
                             x ? "budget_ms is below -1" : "loading is NULL");
     if (!infer__claim(&x->calls))
@@ -173,7 +174,7 @@ INFER_API infer_result infer_loading_step(infer_loading *loading, int32_t budget
 INFER_API infer_result infer_loading_end(infer_loading *loading, infer_model **out) {
     infer_loading *x = loading;
     if (out) *out = NULL;
-    if (!x) return INFER_OK;
+    if (!INFER__HAS_SLICES || !x) return INFER_OK;
     if (!infer__claim(&x->calls)) return INFER_ERR_STATE;
     if (out && x->over && x->m) {
         *out = x->m;

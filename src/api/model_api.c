@@ -246,6 +246,7 @@ INFER_API infer_result infer_model_close(infer_model *model) {
 INFER_API infer_result infer_model_offload(infer_model *model, infer_error *err) {
     if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "infer_model_offload: model is NULL");
     infer__error_clear(err);
+    if (!INFER__HAS_OFFLOAD) return infer__left_out(err, "offloading of weights", "INFER_NO_OFFLOAD");
     infer__model_hold(model); /* its allocator might close it */
     return infer__model_let(model, infer__weights_offload(model, err));
 }
@@ -253,6 +254,7 @@ INFER_API infer_result infer_model_offload(infer_model *model, infer_error *err)
 INFER_API infer_result infer_model_reload(infer_model *model, infer_error *err) {
     if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "infer_model_reload: model is NULL");
     infer__error_clear(err);
+    if (!INFER__HAS_OFFLOAD) return infer__left_out(err, "offloading of weights", "INFER_NO_OFFLOAD");
     infer__model_hold(model);
     return infer__model_let(model, infer__weights_reload(model, err));
 }

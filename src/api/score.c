@@ -98,8 +98,9 @@ INFER_API infer_result infer_session_score(infer_session *session, const infer_t
     c.logprobs = logprobs;
     c.top = top;
     infer__error_clear(&session->error);
-    r = infer__score_check(&c, &session->error);
-    if (r == INFER_OK) r = infer__session_score(&c);
+    r = INFER__HAS_SCORES ? infer__score_check(&c, &session->error)
+                          : infer__left_out(&session->error, "scores of prompts", "INFER_NO_SCORES");
+    if (INFER__HAS_SCORES && r == INFER_OK) r = infer__session_score(&c);
     infer__session_leave(session);
     return r;
 }

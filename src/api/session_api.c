@@ -168,6 +168,7 @@ INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step
     const int gives_up = context && !steps && n_steps == 0;
     infer_error e;
     infer_result r;
+    if (!INFER__HAS_SLICES) return infer__left_out(err, "slices", "INFER_NO_SLICES");
     if (budget_ms < 0)
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_eval_slice: budget_ms is %d", (int)budget_ms);
     if (!context || !infer__atomic_swap(&context->sliced, 1, 0))

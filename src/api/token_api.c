@@ -108,6 +108,7 @@ INFER_API infer_result infer_infill(const infer_model *model, const char *prefix
     infer__mem *mem;
     infer_result r;
     if (count) *count = 0;
+    if (!INFER__HAS_FILL) return infer__left_out(err, "filling in", "INFER_NO_FILL");
     r = infer__text_check(model, "prefix", prefix, n_prefix, 0, 0, out, cap, count, err);
     if (r == INFER_OK) r = infer__text_check(model, "suffix", suffix, n_suffix, 0, 0, out, cap, count, err);
     if (r == INFER_OK && (most < 0 || (most > 0 && most < 4)))

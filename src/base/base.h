@@ -428,7 +428,9 @@ static infer_result infer__watch_error(const infer__watch *w, const char *what, 
 INFER__INLINE double infer__slice_end(int32_t budget_ms) { /* below 0 = without an end */
     return budget_ms < 0 ? 0 : budget_ms == 0 ? -1 : infer__seconds() + budget_ms * 1e-3;
 }
-INFER__INLINE int infer__slice_over(double end) { return end != 0 && (end < 0 || infer__seconds() >= end); }
+INFER__INLINE int infer__slice_over(double end) {
+    return INFER__HAS_SLICES && end != 0 && (end < 0 || infer__seconds() >= end);
+}
 
 /* Work in slices (opening a model): loops process a piece, remember where they are, and return INFER_MORE when the
  * slice is over. NULL, or no limit: one piece is everything. */
@@ -439,15 +441,15 @@ typedef struct infer__budget {
 enum { INFER__BUDGET_PIECE = 2048, INFER__BUDGET_BYTES = 512 }; /* units of a piece: some 0.1 to 0.5 ms */
 /* How many of n elements, each of the given units, are done before the next look at the clock. */
 INFER__INLINE uint64_t infer__budget_piece(const infer__budget *s, uint64_t n, uint64_t units) {
-    return s && s->end != 0 ? INFER__MIN(n, INFER__BUDGET_PIECE / units) : n;
+    return INFER__HAS_SLICES && s && s->end != 0 ? INFER__MIN(n, INFER__BUDGET_PIECE / units) : n;
 }
 /* As many bytes as a piece may have, of n. */
 INFER__INLINE uint64_t infer__budget_bytes(const infer__budget *s, uint64_t n) {
-    return s && s->end != 0 ? INFER__MIN(n, (uint64_t)INFER__BUDGET_PIECE * INFER__BUDGET_BYTES) : n;
+    return INFER__HAS_SLICES && s && s->end != 0 ? INFER__MIN(n, (uint64_t)INFER__BUDGET_PIECE * INFER__BUDGET_BYTES) : n;
 }
 /* Count n units; 1 = the slice is over. */
 INFER__INLINE int infer__budget_over(infer__budget *s, uint64_t n) {
-    if (!s) return 0;
+    if (!INFER__HAS_SLICES || !s) return 0;
     s->done += n;
     return infer__slice_over(s->end);
 }

@@ -50,14 +50,35 @@
 #  ifndef INFER_NO_EXPERTS
 #    define INFER_NO_EXPERTS
 #  endif
+#  ifndef INFER_NO_FILL
+#    define INFER_NO_FILL
+#  endif
+#  ifndef INFER_NO_GUIDES
+#    define INFER_NO_GUIDES
+#  endif
+#  ifndef INFER_NO_JSON
+#    define INFER_NO_JSON
+#  endif
 #  ifndef INFER_NO_MEDIA
 #    define INFER_NO_MEDIA
+#  endif
+#  ifndef INFER_NO_OFFLOAD
+#    define INFER_NO_OFFLOAD
 #  endif
 #  ifndef INFER_NO_QUEUE
 #    define INFER_NO_QUEUE
 #  endif
+#  ifndef INFER_NO_RANGES
+#    define INFER_NO_RANGES
+#  endif
 #  ifndef INFER_NO_SAVE
 #    define INFER_NO_SAVE
+#  endif
+#  ifndef INFER_NO_SCORES
+#    define INFER_NO_SCORES
+#  endif
+#  ifndef INFER_NO_SLICES
+#    define INFER_NO_SLICES
 #  endif
 #  ifndef INFER_ONLY_QUANTS
 #    define INFER_ONLY_QUANTS
@@ -154,20 +175,55 @@
 #else
 #  define INFER__HAS_EXPERTS 1
 #endif
+#if defined(INFER_NO_FILL)
+#  define INFER__HAS_FILL 0
+#else
+#  define INFER__HAS_FILL 1
+#endif
+#if defined(INFER_NO_GUIDES)
+#  define INFER__HAS_GUIDES 0
+#else
+#  define INFER__HAS_GUIDES 1
+#endif
+#if defined(INFER_NO_JSON)
+#  define INFER__HAS_JSON 0
+#else
+#  define INFER__HAS_JSON 1
+#endif
 #if defined(INFER_NO_MEDIA)
 #  define INFER__HAS_MEDIA 0
 #else
 #  define INFER__HAS_MEDIA 1
+#endif
+#if defined(INFER_NO_OFFLOAD)
+#  define INFER__HAS_OFFLOAD 0
+#else
+#  define INFER__HAS_OFFLOAD 1
 #endif
 #if defined(INFER_NO_QUEUE)
 #  define INFER__HAS_QUEUE 0
 #else
 #  define INFER__HAS_QUEUE 1
 #endif
+#if defined(INFER_NO_RANGES)
+#  define INFER__HAS_RANGES 0
+#else
+#  define INFER__HAS_RANGES 1
+#endif
 #if defined(INFER_NO_SAVE)
 #  define INFER__HAS_SAVE 0
 #else
 #  define INFER__HAS_SAVE 1
+#endif
+#if defined(INFER_NO_SCORES)
+#  define INFER__HAS_SCORES 0
+#else
+#  define INFER__HAS_SCORES 1
+#endif
+#if defined(INFER_NO_SLICES)
+#  define INFER__HAS_SLICES 0
+#else
+#  define INFER__HAS_SLICES 1
 #endif
 
 /* Every GPU API is loaded at run time. Tests keep the code for their doubles of drivers, which are linked.

@@ -5,7 +5,7 @@ static void infer__context_free(infer_context *c) {
     infer__mem *mem = &c->model->mem;
     infer_model *m;
     int32_t i;
-    if (c->rest) infer__rest_end(c);
+    if (INFER__HAS_RANGES && c->rest) infer__rest_end(c);
     infer__adapter_set_drop(c, c->adapters);
     infer__cache_destroy(c);
     for (i = 0; i < INFER__PLACES; i++) {

@@ -602,18 +602,18 @@ static void infer__encoded(infer_context *c, infer__tensor *x) {
 /* From token ids to the first results; or to the layer at which the next slice continues (resume). */
 static void infer__layers(infer_context *c) {
     const infer_model *m = c->model;
-    const int32_t n = c->ctx.pass.n_rows, first = INFER__MAX(c->encodes ? 0 : m->hp.n_enc, m->first);
-    const int32_t end = INFER__MIN(c->encodes ? m->hp.n_enc : m->hp.n_layer, m->end), resume = c->resume;
+    const int32_t n = c->ctx.pass.n_rows, first = INFER__MAX(c->encodes ? 0 : m->hp.n_enc, infer__first(m));
+    const int32_t end = INFER__MIN(c->encodes ? m->hp.n_enc : m->hp.n_layer, infer__end(m)), resume = c->resume;
     int32_t l;
     infer__tensor x, xn, out;
-    infer__enter(c, m->layers[resume ? resume - 1 : m->first].place);
+    infer__enter(c, m->layers[resume ? resume - 1 : infer__first(m)].place);
     if (c->stage == INFER__STAGE_HEAD) {
         infer__stop_at(c, INFER__STAGE_LAYERS, 0);
         infer__head_logits(c);
         return;
     }
     x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
-    if (m->first) infer__rest_rows(c, n, 0);
+    if (infer__first(m)) infer__rest_rows(c, n, 0);
     else if (!resume && !infer__stack_row_of(m)) { /* of a stack the first layer makes the stream */
         infer__embed(c, &x);
         infer__check_finite(c, -1, &x);
@@ -640,7 +640,7 @@ static void infer__layers(infer_context *c) {
         return;
     }
     if (INFER__HAS_SOURCE && c->encodes == INFER__ENCODES_SOURCE) infer__encoded(c, &x);
-    if (m->end < m->hp.n_layer && infer__ok(&c->ctx)) infer__rest_give(c, n);
+    if (infer__end(m) < m->hp.n_layer && infer__ok(&c->ctx)) infer__rest_give(c, n);
     if (infer__ok(&c->ctx)) infer__head(c, &x);
 }
 

@@ -71,9 +71,13 @@ static infer_result infer__weights_reload(infer_model *m, infer_error *err);
 static infer_result infer__place_auto(infer_model *m, int takes_gpus);
 /* The layers that this model has, and the model's own weights that go with them. */
 INFER__INLINE int infer__here(const infer_model *m, int32_t layer) { /* blocks that predict have no range */
-    return layer >= m->first && (layer < m->end || layer >= m->hp.n_layer);
+    return !INFER__HAS_RANGES || (layer >= m->first && (layer < m->end || layer >= m->hp.n_layer));
 }
-INFER__INLINE int infer__ranged(const infer_model *m) { return m->first > 0 || m->end < m->hp.n_layer; }
+INFER__INLINE int32_t infer__first(const infer_model *m) { return INFER__HAS_RANGES ? m->first : 0; }
+INFER__INLINE int32_t infer__end(const infer_model *m) { return INFER__HAS_RANGES ? m->end : m->hp.n_layer; }
+INFER__INLINE int infer__ranged(const infer_model *m) {
+    return INFER__HAS_RANGES && (m->first > 0 || m->end < m->hp.n_layer);
+}
 static infer_result infer__range_check(infer_model *m, infer_error *err); /* rest.c: of params; layers are known */
 static infer_result infer__range_drop(infer_model *m, infer_error *err);  /* weights are bound: forget the others */
 /* Where the head runs. */

@@ -17,6 +17,7 @@ static infer__atomic *infer__weights_held(const infer_model *m) { return &((infe
 
 static infer_result infer__weights_hold(const infer_model *m, infer_error *err) {
     int64_t n = infer__atomic_get(infer__weights_held(m));
+    if (!INFER__HAS_OFFLOAD && !INFER__HAS_ADAPTERS) return INFER_OK; /* nothing moves them */
     while (n >= 0) {
         if (infer__atomic_swap(infer__weights_held(m), n, n + 1)) return INFER_OK;
         n = infer__atomic_get(infer__weights_held(m));
@@ -27,7 +28,9 @@ static infer_result infer__weights_hold(const infer_model *m, infer_error *err) 
                             : "another call moves or changes the model's weights");
 }
 
-static void infer__weights_let(const infer_model *m) { infer__atomic_add(infer__weights_held(m), -1); }
+static void infer__weights_let(const infer_model *m) {
+    if (INFER__HAS_OFFLOAD || INFER__HAS_ADAPTERS) infer__atomic_add(infer__weights_held(m), -1);
+}
 
 static infer_result infer__weights_own(infer_model *m, infer_error *err) {
     if (infer__atomic_swap(&m->held, 0, INFER__WEIGHTS_MOVE)) return INFER_OK;
@@ -52,6 +55,7 @@ static infer__weight *infer__weights_all(infer_model *m, int32_t i) {
 static void infer__weights_note(infer_model *m) {
     infer__weight *w;
     int32_t i;
+    if (!INFER__HAS_OFFLOAD && !INFER__HAS_GPU) return;
     for (i = 0; (w = infer__weights_all(m, i)) != NULL; i++) {
         const infer__gguf_tensor *t = w->type && w->tensor ? &m->gguf.tensors[w->tensor - 1] : NULL;
         uintptr_t from, at = (uintptr_t)w->data;

@@ -181,6 +181,7 @@ INFER_API infer_result infer_queue_step(infer_queue *queue, int32_t budget_ms) {
     const double until = budget_ms > 0 ? infer__slice_end(budget_ms) : 0;
     int more;
     if (!INFER__HAS_QUEUE || !queue || budget_ms < -1) return INFER_ERR_ARGUMENT;
+    if (!INFER__HAS_SLICES && budget_ms > 0) return INFER_ERR_UNSUPPORTED;
     if (queue->process != infer__process() || queue->has_thread || !infer__queue_enter(queue)) return INFER_ERR_STATE;
     infer__refs_take(&queue->refs);
     do {

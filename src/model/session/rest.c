@@ -19,6 +19,7 @@ static infer_result infer__range_check(infer_model *m, infer_error *err) {
     m->first = 0;
     m->end = all;
     if (m->stack.kind || (!first && !n)) return INFER_OK;
+    if (!INFER__HAS_RANGES) return infer__left_out(err, "models of some layers", "INFER_NO_RANGES");
     if (first < 0 || n < 0 || first >= all || n > all - first)
         return infer__error(err, INFER_ERR_ARGUMENT, "first_layer %d, layers %d: the model has %d", (int)first, (int)n,
                             (int)all);
@@ -97,13 +98,14 @@ static uint64_t infer__rest_floats(const infer__plan *p, const infer_model *m) {
 }
 
 static uint64_t infer__rest_bytes(const infer__plan *p, const infer_model *m) {
-    if (m->first || m->end >= m->hp.n_layer) return 0;
+    if (!INFER__HAS_RANGES || m->first || m->end >= m->hp.n_layer) return 0;
     return sizeof(int32_t) *
            (infer__rest_floats(p, m) + INFER__MSG_WORDS + p->block_len + 2 * INFER__CACHE_GROUPS * (uint64_t)p->n_seq);
 }
 
 static infer_result infer__rest_check(const infer_model *m, const infer_context_params *in, infer_error *err) {
-    if (infer__ranged(m) && in && in->inputs)
+    if (!infer__ranged(m)) return INFER_OK;
+    if (in && in->inputs)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "context_params.inputs, with layers elsewhere");
     if (!m->first && m->end < m->hp.n_layer && !(in && in->rest))
         return infer__error(err, INFER_ERR_ARGUMENT,
@@ -135,13 +137,13 @@ static int32_t *infer__rest_words(const infer_context *c) {
 }
 
 static void infer__turn_take(infer_context *c) {
-    if (!c->rest || !c->model->has_turn) return;
+    if (!INFER__HAS_RANGES || !c->rest || !c->model->has_turn) return;
     infer__mutex_lock(&c->model->turn);
     c->in_turn = 1;
 }
 
 static void infer__turn_give(infer_context *c) {
-    if (c->in_turn) infer__mutex_unlock(&c->model->turn);
+    if (INFER__HAS_RANGES && c->in_turn) infer__mutex_unlock(&c->model->turn);
     c->in_turn = 0;
 }
 
