@@ -17,10 +17,12 @@ INFER__COLD_BEGIN
 INFER__COLD_END
 #include "compute/cpu/cpu_exp.h"           /* exp and tanh of 16 floats */
 #include "compute/cpu/cpu_kv.c"            /* keys and values: layout, reading */
+INFER__SMALL_BEGIN
 #include "compute/cpu/cpu_flash_direct.c"  /* few pairs: directly from the cache */
 #include "compute/cpu/cpu_flash.c"         /* tiles of scores and of weighted sums, softmax */
 #include "compute/cpu/cpu_kernels.c"
 #include "compute/cpu/cpu_weights.c"       /* weights as float32; how work goes to the pool */
+INFER__SMALL_END
 #include "compute/products/cpu_int8.h"     /* integer dot products: the arithmetic, what a level provides */
 #include "compute/products/int8_scalar.c"  /* the definition of a level */
 #include "compute/products/int8_lanes.h"   /* the levels of x86 with less than that */
