@@ -10,9 +10,10 @@
  */
 #include "model.h"
 
-/* One key. It is without effect when `idle` says so for its value. */
+/* Keys that are without effect when `idle` says so for their value. */
 typedef struct infer__idle_key {
-    const char *name; /* after the architecture's prefix; whole for keys that begin with a text of INFER__STRICT */
+    const char *names; /* separated by spaces: after the architecture's prefix; whole for keys that begin with a text of
+                        * INFER__STRICT */
     int (*idle)(const infer_model *m, const infer__kv *kv, double value);
     double value;
     const char *why;  /* why it may stay unread; with a condition: the required value */
@@ -97,7 +98,6 @@ static int infer__idle_experts(const infer_model *m, const infer__kv *kv, double
 #define INFER__EXPERTS(value) infer__idle_experts, value
 
 static const infer__idle_key INFER__IDLE_KEYS[] = {
-    /* the file's self-description */
     { "vocab_size", INFER__ANY, "token_embd.weight has as many rows as there are tokens" },
     { "tensor_data_layout", INFER__ANY, "where the weights came from; rows of Q and K are in the row's order" },
     { "embedding_length_out", infer__idle_width, 0, "only results as wide as the model are supported" },
@@ -105,130 +105,70 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
     { "expert_shared_count", INFER__ANY, "shared experts are one tensor, whose shape says how wide they are" },
     { "classifier.output_labels", INFER__ANY, "names of a classifier's results: infer__pool_keys" },
     { "classifier.pooling_type", INFER__ANY, "of a classifier that the file does not ask for" },
-    { "dense_2_feat_in", infer__idle_dense, 0, "there is no dense_2.weight: infer__pool_keys" },
-    { "dense_2_feat_out", infer__idle_dense, 0, "there is no dense_2.weight: infer__pool_keys" },
-    { "dense_3_feat_in", infer__idle_dense, 1, "there is no dense_3.weight: infer__pool_keys" },
-    { "dense_3_feat_out", infer__idle_dense, 1, "there is no dense_3.weight: infer__pool_keys" },
+    { "dense_2_feat_in dense_2_feat_out", infer__idle_dense, 0, "there is no dense_2.weight: infer__pool_keys" },
+    { "dense_3_feat_in dense_3_feat_out", infer__idle_dense, 1, "there is no dense_3.weight: infer__pool_keys" },
     { "decoder_start_token_id", INFER__ANY, "there is no decoder beside an encoder" },
-    { "attention.layer_norm_epsilon", INFER__ANY, "the other kind of norm" },
-    { "attention.layer_norm_rms_epsilon", INFER__ANY, "the other kind of norm" },
+    { "attention.layer_norm_epsilon attention.layer_norm_rms_epsilon", INFER__ANY, "the other kind of norm" },
     { "use_parallel_residual", infer__idle_parallel, 0, "only serial blocks are supported" },
     { "rope.scaling.finetuned", INFER__ANY, "how the model was trained" },
-    { "rope.scaling.yarn_beta_fast", INFER__ANY, "rope.scaling.type is not yarn" },
-    { "rope.scaling.yarn_beta_slow", INFER__ANY, "rope.scaling.type is not yarn" },
-    { "rope.scaling.yarn_log_multiplier", INFER__ANY, "rope.scaling.type is not yarn" },
-    { "rope.scaling.yarn_ext_factor", infer__idle_below, 1e-30, "rope.scaling.type is not yarn: only 0, or below for none" },
+    { "rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow rope.scaling.yarn_log_multiplier",
+      INFER__ANY, "rope.scaling.type is not yarn" },
+    { "rope.scaling.yarn_ext_factor",
+      infer__idle_below, 1e-30, "rope.scaling.type is not yarn: only 0, or below for none" },
     { "rope.scaling.yarn_attn_factor", INFER__IS(1), "rope.scaling.type is not yarn: only 0 and 1" },
     { "rope.scale_linear", INFER__ANY, "rope.scaling.factor counts" },
-    { "rope.freq_base_swa", INFER__ANY, "no layer has a window" },
-    { "attention.sliding_window_pattern", INFER__ANY, "no layer has a window" },
-    { "attention.sliding_window", infer__idle_window, 0, "layers with a window are not there: only 0, or the whole context" },
+    { "rope.freq_base_swa attention.sliding_window_pattern", INFER__ANY, "no layer has a window" },
+    { "attention.sliding_window",
+      infer__idle_window, 0, "layers with a window are not there: only 0, or the whole context" },
     { "attention.key_length_swa", infer__idle_window_dim, 0, "layers with a window are as wide as the others" },
     { "attention.value_length_swa", infer__idle_window_dim, 1, "layers with a window are as wide as the others" },
     { "rope.dimension_count_swa", infer__idle_window_dim, 2, "layers with a window rotate as much as the others" },
     { "expert_group_used_count", INFER__ANY, "expert_group_count says that there are no groups" },
     /* scales and caps that the row does not have */
-    { "logit_scale", INFER__IS(1), "only 0 and 1" },
+    { "logit_scale attention.output_scale attention.value_scale rope.scaling.alpha activation.situ_beta",
+      INFER__IS(1), "only 0 and 1" },
     { "attn_logit_softcapping", INFER__IS(50), "only 0, or 50, which llama.cpp writes for models without a cap" },
-    { "final_logit_softcapping", INFER__IS(30), "only 0, or 30, which llama.cpp writes for models without a cap" },
-    { "router_logit_softcapping", INFER__IS(30), "only 0, or 30, which llama.cpp writes for models without a cap" },
+    { "final_logit_softcapping router_logit_softcapping",
+      INFER__IS(30), "only 0, or 30, which llama.cpp writes for models without a cap" },
     { "attention.max_alibi_bias", INFER__OFF, "slopes are not there: only 0" },
     { "attention.scale", INFER__OFF, "attention.output_scale counts" },
-    { "attention.output_scale", INFER__IS(1), "only 0 and 1" },
-    { "attention.value_scale", INFER__IS(1), "only 0 and 1" },
-    { "attention.temperature_scale", INFER__OFF, "only 0" },
-    { "attention.temperature_length", INFER__OFF, "only 0" },
-    { "rope.scaling.alpha", INFER__IS(1), "only 0 and 1" },
+    /* and what else llama.cpp writes for models that do not have it */
+    { "attention.temperature_scale attention.temperature_length swiglu_clamp_exp swiglu_clamp_shexp "
+      "embedding_length_per_layer_input hash_layer_count rescale_every_n_layers time_mix_extra_dim "
+      "time_decay_extra_dim wkv.head_size attn_res.block_size activation.situ_linear_beta "
+      "hrm.layers_per_stack hrm.h_cycles hrm.l_cycles attention.group_norm_epsilon "
+      "attention.group_norm_groups attention.q_lora_rank attention.kv_lora_rank "
+      "attention.kv_lora_rank_swa attention.decay_lora_rank attention.iclr_lora_rank "
+      "attention.value_residual_mix_lora_rank attention.gate_lora_rank attention.relative_buckets_count "
+      "attention.key_length_mla attention.value_length_mla attention.key_length_mla_swa "
+      "attention.value_length_mla_swa attention.indexer.head_count attention.indexer.key_length "
+      "attention.indexer.top_k attention.indexer.block_size attention.indexer.local_blocks "
+      "attention.indexer.types attention.indexer.kpool attention.recurrent_layers "
+      "attention.output_group_count attention.output_lora_rank attention.compress_rope_freq_base "
+      "attention.compress_ratios attention.shared_kv_layers hyper_connection.count "
+      "hyper_connection.sinkhorn_iterations hyper_connection.epsilon hyper_connection.magnitude "
+      "hyper_connection.low_rank ssm.conv_kernel ssm.inner_size ssm.state_size ssm.time_step_rank "
+      "ssm.group_count kda.head_dim posnet.embedding_length posnet.block_count "
+      "convnext.embedding_length convnext.block_count shortconv.l_cache xielu.alpha_n xielu.alpha_p "
+      "xielu.beta xielu.eps",
+      INFER__OFF, "only 0" },
     { "rope.dimension_sections", INFER__OFF, "only zeros: one position a token" },
     /* experts */
-    { "expert_gating_func", INFER__EXPERTS(0), "there are no experts" },
-    { "expert_group_count", INFER__EXPERTS(0), "there are no experts" },
+    { "expert_gating_func expert_group_count", INFER__EXPERTS(0), "there are no experts" },
     { "expert_group_scale", INFER__EXPERTS((double)0.05f), "only 0, or 0.05, which llama.cpp writes for all models" },
-    { "experts_per_group", INFER__EXPERTS(0), "only 0" },
-    { "expert_chunk_feed_forward_length", INFER__EXPERTS(0), "only 0" },
-    { "expert_latent_length", INFER__EXPERTS(0), "only 0" },
-    { "moe_latent_size", INFER__EXPERTS(0), "only 0" },
-    { "moe_every_n_layers", INFER__EXPERTS(1), "a layer has experts when it has a router: only 0 and 1" },
-    { "interleave_moe_layer_step", INFER__EXPERTS(1), "a layer has experts when it has a router: only 0 and 1" },
-    { "swiglu_clamp_exp", INFER__OFF, "only 0" },
-    { "swiglu_clamp_shexp", INFER__OFF, "only 0" },
-    /* other kinds of layers, as llama.cpp writes them for models that have none */
+    { "experts_per_group expert_chunk_feed_forward_length expert_latent_length moe_latent_size",
+      INFER__EXPERTS(0), "only 0" },
+    { "moe_every_n_layers interleave_moe_layer_step",
+      INFER__EXPERTS(1), "a layer has experts when it has a router: only 0 and 1" },
     { "nextn_predict_layers", INFER__OFF, "layers that predict further tokens are not there" },
     { "n_deepstack_layers", INFER__OFF, "pictures are not there" },
     { "deepstack_mapping", infer__idle_below, 0, "pictures are not there: only -1" },
     { "decoder_block_count", INFER__OFF, "decoders of an encoder are not there" },
-    { "embedding_length_per_layer_input", INFER__OFF, "only 0" },
-    { "hash_layer_count", INFER__OFF, "only 0" },
-    { "swin_norm", INFER__OFF, "only false" },
-    { "rescale_every_n_layers", INFER__OFF, "only 0" },
-    { "time_mix_extra_dim", INFER__OFF, "only 0" },
-    { "time_decay_extra_dim", INFER__OFF, "only 0" },
+    { "swin_norm hrm.prefix_lm ssm.dt_b_c_rms kda.safe_gate", INFER__OFF, "only false" },
     { "token_shift_count", INFER__IS(2), "only 0, or 2, which llama.cpp writes for all models" },
-    { "wkv.head_size", INFER__OFF, "only 0" },
-    { "attn_res.block_size", INFER__OFF, "only 0" },
-    { "activation.situ_beta", INFER__IS(1), "only 0 and 1" },
-    { "activation.situ_linear_beta", INFER__OFF, "only 0" },
-    { "hrm.layers_per_stack", INFER__OFF, "only 0" },
-    { "hrm.h_cycles", INFER__OFF, "only 0" },
-    { "hrm.l_cycles", INFER__OFF, "only 0" },
-    { "hrm.prefix_lm", INFER__OFF, "only false" },
-    { "attention.group_norm_epsilon", INFER__OFF, "only 0" },
-    { "attention.group_norm_groups", INFER__OFF, "only 0" },
-    { "attention.q_lora_rank", INFER__OFF, "only 0" },
-    { "attention.kv_lora_rank", INFER__OFF, "only 0" },
-    { "attention.kv_lora_rank_swa", INFER__OFF, "only 0" },
-    { "attention.decay_lora_rank", INFER__OFF, "only 0" },
-    { "attention.iclr_lora_rank", INFER__OFF, "only 0" },
-    { "attention.value_residual_mix_lora_rank", INFER__OFF, "only 0" },
-    { "attention.gate_lora_rank", INFER__OFF, "only 0" },
-    { "attention.relative_buckets_count", INFER__OFF, "only 0" },
-    { "attention.key_length_mla", INFER__OFF, "only 0" },
-    { "attention.value_length_mla", INFER__OFF, "only 0" },
-    { "attention.key_length_mla_swa", INFER__OFF, "only 0" },
-    { "attention.value_length_mla_swa", INFER__OFF, "only 0" },
-    { "attention.indexer.head_count", INFER__OFF, "only 0" },
-    { "attention.indexer.key_length", INFER__OFF, "only 0" },
-    { "attention.indexer.top_k", INFER__OFF, "only 0" },
-    { "attention.indexer.block_size", INFER__OFF, "only 0" },
-    { "attention.indexer.local_blocks", INFER__OFF, "only 0" },
-    { "attention.indexer.types", INFER__OFF, "only 0" },
-    { "attention.indexer.kpool", INFER__OFF, "only 0" },
     { "attention.indexer.kpool_select_tail", INFER__ANY, "indexers are refused by their other keys" },
-    { "attention.recurrent_layers", INFER__OFF, "only 0" },
-    { "attention.output_group_count", INFER__OFF, "only 0" },
-    { "attention.output_lora_rank", INFER__OFF, "only 0" },
-    { "attention.compress_rope_freq_base", INFER__OFF, "only 0" },
-    { "attention.compress_ratios", INFER__OFF, "only 0" },
-    { "attention.shared_kv_layers", INFER__OFF, "only 0" },
-    { "hyper_connection.count", INFER__OFF, "only 0" },
-    { "hyper_connection.sinkhorn_iterations", INFER__OFF, "only 0" },
-    { "hyper_connection.epsilon", INFER__OFF, "only 0" },
-    { "hyper_connection.magnitude", INFER__OFF, "only 0" },
-    { "hyper_connection.low_rank", INFER__OFF, "only 0" },
-    { "ssm.conv_kernel", INFER__OFF, "only 0" },
-    { "ssm.inner_size", INFER__OFF, "only 0" },
-    { "ssm.state_size", INFER__OFF, "only 0" },
-    { "ssm.time_step_rank", INFER__OFF, "only 0" },
-    { "ssm.group_count", INFER__OFF, "only 0" },
-    { "ssm.dt_b_c_rms", INFER__OFF, "only false" },
-    { "kda.head_dim", INFER__OFF, "only 0" },
-    { "kda.safe_gate", INFER__OFF, "only false" },
     { "kda.gate_lower_bound", infer__idle_below, -1e300, "only minus infinity" },
-    { "posnet.embedding_length", INFER__OFF, "only 0" },
-    { "posnet.block_count", INFER__OFF, "only 0" },
-    { "convnext.embedding_length", INFER__OFF, "only 0" },
-    { "convnext.block_count", INFER__OFF, "only 0" },
-    { "shortconv.l_cache", INFER__OFF, "only 0" },
-    { "dense_2_feat_in", INFER__OFF, "only 0" },
-    { "dense_2_feat_out", INFER__OFF, "only 0" },
-    { "dense_3_feat_in", INFER__OFF, "only 0" },
-    { "dense_3_feat_out", INFER__OFF, "only 0" },
-    /* whole names */
     { "general.quantization_version", infer__idle_below, 3, "blocks are those of version 2" },
-    { "xielu.alpha_n", INFER__OFF, "only 0" },
-    { "xielu.alpha_p", INFER__OFF, "only 0" },
-    { "xielu.beta", INFER__OFF, "only 0" },
-    { "xielu.eps", INFER__OFF, "only 0" },
 };
 #undef INFER__ANY
 #undef INFER__OFF
@@ -249,13 +189,6 @@ static const char *infer__key_of(const infer_model *m, const char *key) {
     return NULL;
 }
 
-static const infer__idle_key *infer__idle_find(const char *name) {
-    size_t i;
-    for (i = 0; i < INFER__COUNT(INFER__IDLE_KEYS); i++)
-        if (strcmp(INFER__IDLE_KEYS[i].name, name) == 0) return &INFER__IDLE_KEYS[i];
-    return NULL;
-}
-
 static int infer__words_have(const char *words, const char *word) {
     size_t n = strlen(word);
     while (words && *words) {
@@ -265,6 +198,13 @@ static int infer__words_have(const char *words, const char *word) {
         words += strspn(words, " ");
     }
     return 0;
+}
+
+static const infer__idle_key *infer__idle_find(const char *name) {
+    size_t i;
+    for (i = 0; i < INFER__COUNT(INFER__IDLE_KEYS); i++)
+        if (infer__words_have(INFER__IDLE_KEYS[i].names, name)) return &INFER__IDLE_KEYS[i];
+    return NULL;
 }
 
 /* For messages: " is 2", where the value is one number. */
