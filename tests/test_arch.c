@@ -472,7 +472,7 @@ static void test_arch_machinery(void) {
 #define ARCH_WORD(id) " " #id
     static const char *const lists[] = { INFER__INDEX_ARCHS(ARCH_WORD) " ", INFER__SPARSE_ARCHS(ARCH_WORD) " ",
                                          INFER__SWITCH_ARCHS(ARCH_WORD) " ", INFER__NGRAM_ARCHS(ARCH_WORD) " ",
-                                         INFER__SOURCE_ARCHS(ARCH_WORD) " " };
+                                         INFER__SOURCE_ARCHS(ARCH_WORD) " ", INFER__VARIANT_ARCHS(ARCH_WORD) " " };
     const infer__arch *row;
     int32_t i, named = 0, words = 0;
     size_t k, c;
@@ -480,7 +480,7 @@ static void test_arch_machinery(void) {
         for (c = 1; lists[k][c]; c++) words += lists[k][c] == ' ';
     for (i = 0; (row = infer__arch_row(i)) != NULL; i++) {
         const int asks[] = { row->index != 0, (row->flags & INFER__SPARSE) != 0, row->keys == infer__switch_keys,
-                             row->keys == infer__qwen4exp_keys, row->decoder != 0 };
+                             row->keys == infer__qwen4exp_keys, row->decoder != 0, strcmp(row->name, "llama") != 0 };
         char word[42] = " ";
         check_detail = row->name;
         arch_word(row->name, word + 1);

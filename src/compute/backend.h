@@ -14,6 +14,7 @@
 #define INFER__BACKEND_H
 
 #include "../base/base.h"
+#include "../model/machinery.h" /* INFER__VARIANT */
 #include "../quant/quant_types.h"
 
 enum {
@@ -320,19 +321,19 @@ INFER__INLINE int32_t *infer__index_list(const infer__tensor *y, int32_t row, in
 INFER__INLINE void infer__row_sees(const infer__pass *p, const infer__attention_args *a, int32_t r, int32_t *lo,
                                    int32_t *hi) {
     int32_t pos = p->pos[r];
-    if (a->source) {
+    if (INFER__VARIANT(a->source)) {
         *lo = 0;
         *hi = p->source[p->seq[r]];
         return;
     }
-    *hi = p->end && !a->causal ? p->end[r] : pos + 1;
-    if (a->around && a->window > 0) {
+    *hi = INFER__VARIANT(p->end && !a->causal) ? p->end[r] : pos + 1;
+    if (INFER__VARIANT(a->around) && a->window > 0) {
         *lo = INFER__MAX(pos - a->window / 2, 0);
         *hi = (int32_t)INFER__MIN(*hi, (int64_t)pos + a->window / 2 + 1);
         return;
     }
-    *lo = a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
-    if (a->chunk <= 0) return;
+    *lo = INFER__VARIANT(a->window) > 0 && pos >= a->window ? pos - a->window + 1 : 0;
+    if (INFER__VARIANT(a->chunk) <= 0) return;
     *lo = INFER__MAX(*lo, pos / a->chunk * a->chunk);
     *hi = (int32_t)INFER__MIN((int64_t)*hi, ((int64_t)pos / a->chunk + 1) * a->chunk);
 }

@@ -120,7 +120,7 @@ static void infer__products_of(infer_context *c, const infer__matmul_args *mm, i
     infer__matmul_args own = *mm;
     infer__low_args lows; /* of n_adapted */
     int32_t i, low = 0, more = 0, taken = 0;
-    if (c->model->stack.ranged) {
+    if (INFER__HAS_MEDIA && c->model->stack.ranged) {
         infer__products_clamped(c, mm);
         return;
     }
@@ -129,7 +129,7 @@ static void infer__products_of(infer_context *c, const infer__matmul_args *mm, i
         own.norm = NULL;
         infer__give_products(c, mm);
     }
-    for (i = 0; i < mm->n_w; i++) low |= mm->w[i]->low != NULL;
+    for (i = 0; INFER__HAS_SWITCH && i < mm->n_w; i++) low |= mm->w[i]->low != NULL;
     if (INFER__HAS_ADAPTERS && c->n_adapted) {
         more = infer__adapted_parts(c, mm, result, 0, &lows);
         taken = lows.n_parts;
@@ -198,9 +198,9 @@ static void infer__last_product(infer_context *c, const infer__tensor *x, const 
     mm.w[0] = w;
     mm.b[0] = b;
     mm.y[0] = s->out;
-    mm.add = scale == 1 ? s->add : NULL;
+    mm.add = !INFER__HAS_VARIANTS || scale == 1 ? s->add : NULL;
     infer__products(c, &mm);
-    if (scale == 1) return;
+    if (!INFER__HAS_VARIANTS || scale == 1) return;
     infer__scale_rows(c, scale, &s->out);
     infer__sublayer_add(c, s);
 }
@@ -263,7 +263,7 @@ static void infer__slot_norm(infer_context *c, const infer__layer *l, int slot, 
 /* The post-norm of a sublayer's output, where it has one. */
 static void infer__post_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *out) {
     infer__norm_args a;
-    if (slot < 0) return;
+    if (!INFER__HAS_VARIANTS || slot < 0) return;
     a = infer__slot_norm_of(c, l, slot, 1, out, out);
     a.eps = c->model->hp.post_eps;
     if (infer__post_bias(slot) >= 0) a.bias = infer__opt(&l->w[infer__post_bias(slot)]);
@@ -281,7 +281,7 @@ static void infer__times(infer_context *c, const infer__weight *w, const infer__
 }
 
 static void infer__sub_norm(infer_context *c, const infer__layer *l, int slot, const infer__tensor *t) {
-    if (l->w[slot].type) infer__slot_norm(c, l, slot, 1, t, t);
+    if (INFER__HAS_VARIANTS && l->w[slot].type) infer__slot_norm(c, l, slot, 1, t, t);
 }
 
 static void infer__scale_rows(infer_context *c, float scale, const infer__tensor *t) {
@@ -333,23 +333,24 @@ static void infer__part_run(infer_context *c, const infer__layer *l, const infer
     add.y = *x;
     add.scale = p->scale;
     s.part = p;
-    s.x = p->reads == INFER__READS_STREAM || p->reads == INFER__READS_BOTH ? *x
+    s.x = !INFER__HAS_VARIANTS                                                ? *xn
+          : p->reads == INFER__READS_STREAM || p->reads == INFER__READS_BOTH ? *x
           : p->reads == INFER__READS_KEPT                                  ? infer__kept(c, l, x->rows)
                                                                            : *xn;
     s.out = *out;
     s.norm = NULL;
-    if (p->reads == INFER__READS_NORM && !p->beside) {
+    if (!INFER__HAS_VARIANTS || (p->reads == INFER__READS_NORM && !p->beside)) {
         norm = infer__norm_of(c, &l->w[p->norm], x, xn);
         s.norm = &norm;
     }
-    s.add = p->post >= 0 || p->times >= 0 || next || c->ctx.apart ? NULL : &add;
+    s.add = INFER__VARIANT(p->post >= 0 || p->times >= 0 || next) || c->ctx.apart ? NULL : &add;
     if (next || c->ctx.apart) infer__sublayer_norm(c, &s);
     infer__trace(c, l->index, p->kind->in, &s.x);
     p->kind->run(c, l, &s);
     infer__trace(c, l->index, p->kind->out, out);
     if (next && next->reads == INFER__READS_NORM) infer__norm_to(c, &l->w[next->norm], x, xn);
     if (!s.add) {
-        if (p->times >= 0) infer__times(c, &l->w[p->times], out);
+        if (INFER__HAS_VARIANTS && p->times >= 0) infer__times(c, &l->w[p->times], out);
         infer__post_norm(c, l, p->post, out);
         infer__ops_of(&c->ctx)->add(&c->ctx, &add);
     }
@@ -359,10 +360,11 @@ static void infer__layer_run(infer_context *c, const infer__layer *l, infer__ten
                              infer__tensor *out) {
     int32_t i;
     for (i = 0; i < l->n_parts; i++) {
-        const infer__part *next = i + 1 < l->n_parts && l->parts[i + 1].beside ? &l->parts[i + 1] : NULL;
-        if (l->parts[i].keeps) infer__part_keep(c, l, &l->parts[i], x);
+        const infer__part *next =
+            INFER__HAS_VARIANTS && i + 1 < l->n_parts && l->parts[i + 1].beside ? &l->parts[i + 1] : NULL;
+        if (INFER__VARIANT(l->parts[i].keeps)) infer__part_keep(c, l, &l->parts[i], x);
         else infer__part_run(c, l, &l->parts[i], next, x, xn, out);
-        if (l->parts[i].after >= 0) infer__norm_to(c, &l->w[l->parts[i].after], x, x);
+        if (INFER__HAS_VARIANTS && l->parts[i].after >= 0) infer__norm_to(c, &l->w[l->parts[i].after], x, x);
     }
     infer__adapted_layer(c, l->index, x);
     infer__trace(c, l->index, "out", x);
@@ -380,11 +382,11 @@ static void infer__embed_rows(infer_context *c, const infer__weight *table, cons
                                            c->row_embd[i], (uint64_t)x->cols * sizeof(float));
     a.y = *x;
     a.table = table;
-    a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);
+    if (INFER__HAS_VARIANTS) a.positions = infer__opt(&m->w[INFER__W_POS_EMBD]);
     a.scale = m->hp.embed_scale;
     infer__ops_of(&c->ctx)->embed(&c->ctx, &a);
     infer__adapted_embed(c, INFER__EMBEDS_TOKENS, a.scale, x);
-    if (m->w[INFER__W_TOKEN_TYPES].type) { /* token types: infer_text.pair */
+    if (INFER__HAS_VARIANTS && m->w[INFER__W_TOKEN_TYPES].type) { /* token types: infer_text.pair */
         a.table = &m->w[INFER__W_TOKEN_TYPES];
         a.positions = NULL;
         a.scale = 1;
@@ -393,7 +395,8 @@ static void infer__embed_rows(infer_context *c, const infer__weight *table, cons
         infer__adapted_embed(c, INFER__EMBEDS_TYPES, a.scale, x);
     }
     infer__switch_begin(c, x->rows);
-    if (m->w[INFER__W_EMBD_NORM].type || m->hp.embed_norm_bare) infer__norm_to(c, &m->w[INFER__W_EMBD_NORM], x, x);
+    if (INFER__VARIANT(m->w[INFER__W_EMBD_NORM].type || m->hp.embed_norm_bare))
+        infer__norm_to(c, &m->w[INFER__W_EMBD_NORM], x, x);
 }
 
 static void infer__embed(infer_context *c, infer__tensor *x) {
@@ -424,7 +427,7 @@ static int32_t infer__head_piece(const infer_context *c) {
     const infer_model *m = c->model;
     const infer__weight *w = &m->w[INFER__W_OUTPUT];
     const uint64_t head = w->row_bytes * (uint64_t)w->rows;
-    const uint64_t layer = (m->token_bytes > head ? m->token_bytes - head : 0) / (uint64_t)(m->end - m->first);
+    const uint64_t layer = (m->token_bytes > head ? m->token_bytes - head : 0) / (uint64_t)(infer__end(m) - infer__first(m));
     const uint64_t rows = layer / INFER__MAX(w->row_bytes, 1) / INFER__HEAD_ROWS * INFER__HEAD_ROWS;
     if (c->pause == 0 || !c->at->x.host || w->low || c->inputs) return w->rows; /* x is given once */
     return (int32_t)INFER__MIN(INFER__MAX(rows, INFER__HEAD_ROWS), (uint64_t)w->rows);
@@ -478,7 +481,7 @@ static int32_t infer__logits(infer_context *c, int32_t i, int on) {
     map.x = y;
     map.scale = m->hp.logit_scale;
     map.cap = m->hp.final_softcap;
-    if (map.scale != 1.0f || map.cap > 0) infer__ops_of(&c->ctx)->map(&c->ctx, &map);
+    if (INFER__VARIANT(map.scale != 1.0f || map.cap > 0)) infer__ops_of(&c->ctx)->map(&c->ctx, &map);
     infer__trace(c, -1, "logits", &y);
     return n;
 }
@@ -502,8 +505,8 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     if (c->ctx.pass.n_out == 0) return;
     rows.x = *x;
     rows.y = infer__view(&c->at->xn, 0, c->ctx.pass.n_out, c->model->hp.n_embd);
-    if (c->model->end >= c->model->hp.n_layer) infer__ops_of(&c->ctx)->get_rows(&c->ctx, &rows);
-    if (!c->model->hp.out_norm_off && !c->encodes && !c->model->first)
+    if (infer__end(c->model) >= c->model->hp.n_layer) infer__ops_of(&c->ctx)->get_rows(&c->ctx, &rows);
+    if (!INFER__VARIANT(c->model->hp.out_norm_off || c->encodes) && !infer__first(c->model))
         infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
     infer__trace(c, -1, "hidden", &rows.y);
     infer__head_logits(c);
@@ -678,7 +681,7 @@ static int infer__forward_begin(infer_context *c) {
     for (i = 0; i < INFER__PLACES; i++)
         if (infer__enter(c, i)) infer__ops_of(&c->ctx)->begin(&c->ctx);
     /* so that the wait at the end is always for a device in use */
-    infer__enter(c, c->model->layers[c->model->first].place);
+    infer__enter(c, c->model->layers[infer__first(c->model)].place);
     return infer__record(c);
 }
 

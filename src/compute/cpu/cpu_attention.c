@@ -87,7 +87,7 @@ typedef struct infer__attention_block {
  * n_head, and between those for the heads beyond. */
 static float infer__alibi_slope(float max_bias, int32_t n_head, int32_t h) {
     int32_t n = 1;
-    if (!(max_bias > 0)) return 0.0f;
+    if (!(INFER__VARIANT(max_bias) > 0)) return 0.0f;
     while (n * 2 <= n_head) n *= 2;
     if (h < n) return (float)pow(2.0, -(double)max_bias / n * (h + 1));
     return (float)pow(2.0, -(double)max_bias / 2 / n * (2 * (h - n) + 1));
@@ -98,7 +98,7 @@ static const int32_t *infer__attention_sees(const infer__pass *p, const infer__a
                                             int32_t kv_head, int32_t *lo, int32_t *hi) {
     const int32_t *list;
     infer__row_sees(p, a, row, lo, hi);
-    if (!a->chosen.buf) return NULL;
+    if (!INFER__HAS_VARIANTS || !a->chosen.buf) return NULL;
     list = infer__index_list(&a->chosen, row, (int32_t)((int64_t)kv_head * a->chosen_sets / a->n_head_kv),
                              a->chosen_sets);
     *lo = 0;
@@ -108,7 +108,7 @@ static const int32_t *infer__attention_sees(const infer__pass *p, const infer__a
 
 static float infer__row_scale(const infer__attention_args *a, int32_t pos) {
     double t;
-    if (a->temp_scale == 0.0f) return a->scale;
+    if (INFER__VARIANT(a->temp_scale) == 0.0f) return a->scale;
     t = log(floor(((double)pos + a->temp_offset) / a->temp_floor) + 1.0) * a->temp_scale + 1.0;
     return (float)(a->scale * t);
 }
@@ -198,7 +198,7 @@ static void infer__attention_read(const infer__attention_job *job, infer__attent
     const int32_t from = INFER__MAX(base, b->first), to = INFER__MIN(base + INFER__KV_CHUNK - 1, b->last);
     const int in_place = cache->type == INFER_KV_F32 && (!values || padded == dim);
     int32_t i;
-    if (b->list) {
+    if (INFER__VARIANT(b->list != NULL)) {
         infer__attention_gather(job, b, base, values, out);
         return;
     }
@@ -321,9 +321,9 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
     int32_t r, h, i, from, to;
     const float *p;
     float *y;
-    const int front = a->v_cache == a->k_cache;
+    const int front = INFER__VARIANT(a->v_cache == a->k_cache), list = INFER__VARIANT(b->list != NULL);
     int direct;
-    direct = !front && !b->list && direct_k->scores && pairs <= INFER__DIRECT_PAIRS && first == 0 &&
+    direct = !front && !list && direct_k->scores && pairs <= INFER__DIRECT_PAIRS && first == 0 &&
              last == INFER__CHUNK_PAGES - 1;
     infer__attention_read(job, b, base, 0, direct, &pages);
     if (direct) direct_k->scores(b->scores, pages.stored, b->q, plan->dim_k, pairs, a->dim_k);
@@ -336,13 +336,13 @@ static void infer__attention_chunk(const infer__attention_job *job, infer__atten
             const int32_t pair = r * b->n_heads + h;
             float *x = b->scores + (int64_t)pair * INFER__KV_CHUNK;
             s.slope = a->around ? 0.0f : b->slope[h];
-            if (s.softcap > 0) infer__attention_blank(s.from, s.to, x);
-            if (a->bias || (a->around && b->slope[h] > 0))
+            if (INFER__VARIANT(s.softcap) > 0) infer__attention_blank(s.from, s.to, x);
+            if (INFER__VARIANT(a->bias || (a->around && b->slope[h] > 0)))
                 infer__attention_near(a, b->bias[h], b->slope[h], base - b->pos[r], s.from, s.to, x);
             job->f->softmax(x, &s, &b->part[pair], b->y + (int64_t)pair * plan->dim_v, plan->dim_v);
         }
     }
-    direct = !front && !b->list && direct_v->values && pairs <= INFER__DIRECT_PAIRS && a->dim_v % 64 == 0;
+    direct = !front && !list && direct_v->values && pairs <= INFER__DIRECT_PAIRS && a->dim_v % 64 == 0;
     if (front) infer__attention_front(job, b, base, &pages);
     else infer__attention_read(job, b, base, 1, direct, &pages);
     for (r = 0; r < b->n_rows; r += i) { /* rows that see the same positions together */
@@ -383,7 +383,7 @@ static float *infer__attention_part(const infer__attention_job *job, int32_t row
  * above all scores is the largest one itself: the sums, which go by m, shrink. NaN stays NaN. */
 static float infer__attention_factor(const infer__attention_args *a, int32_t head, const infer__softmax *x) {
     float sink, gap, e;
-    if (!a->sinks) return 1.0f / x->l;
+    if (!INFER__HAS_VARIANTS || !a->sinks) return 1.0f / x->l;
     gap = infer__weight_values(a->sinks, head, 1, &sink)[0] - x->m;
     e = infer__choose(infer__not_number(gap), gap, infer__exp_minus_f32(gap));
     return gap > 0 ? e / (x->l * e + 1.0f) : 1.0f / (x->l + e);

@@ -192,14 +192,14 @@ static void infer__embed_task(void *arg, int row, int worker) {
     int32_t id = infer__embed_ids(&job->c->pass, a)[row], cols = a->y.cols;
     const float *x;
     int64_t stride;
-    if (id < 0 && a->pad) id = 0;
+    if (INFER__VARIANT(id < 0 && a->pad)) id = 0;
     if (id >= 0) {
         x = infer__weight_rows(a->table, id, 1, scratch, &stride);
-        if (a->add) job->c->kernels->axpy(y, x, a->scale, cols);
+        if (INFER__VARIANT(a->add)) job->c->kernels->axpy(y, x, a->scale, cols);
         else memcpy(y, x, (size_t)cols * sizeof *y);
-        if (a->scale != 1.0f && !a->add) job->c->kernels->scale(y, a->scale, cols);
+        if (a->scale != 1.0f && !INFER__VARIANT(a->add)) job->c->kernels->scale(y, a->scale, cols);
     }
-    if (!a->positions) return;
+    if (!INFER__HAS_VARIANTS || !a->positions) return;
     x = infer__weight_rows(a->positions, job->c->pass.pos[row], 1, scratch, &stride);
     job->c->kernels->axpy(y, x, 1.0f, cols);
 }
@@ -256,7 +256,7 @@ static void infer__turns_fill(const infer__pass *p, const infer__rope_args *a, i
     const int extended = p->extended[p->seq[row]];
     int32_t i;
     for (i = 0; i < a->n_rot / 2; i++) {
-        const int32_t *axis = a->axes ? p->axis[a->axes[i]] : NULL; /* NULL: the row's position */
+        const int32_t *axis = INFER__HAS_VARIANTS && a->axes ? p->axis[a->axes[i]] : NULL; /* NULL: the row's position */
         infer__turn(a, i, axis ? axis[row] : p->pos[row], extended, to);
     }
 }
@@ -282,10 +282,10 @@ static void infer__rope_task(void *arg, int row, int worker) {
     const infer__row_job *job = (const infer__row_job *)arg;
     const infer__rope_job *rope = (const infer__rope_job *)job->args;
     const infer__rope_args *a = rope->a;
-    int32_t half = a->n_rot / 2, blocks = INFER__MAX(a->blocks, 1), h, i, b;
+    int32_t half = a->n_rot / 2, blocks = INFER__HAS_VARIANTS ? INFER__MAX(a->blocks, 1) : 1, h, i, b;
     float *t = rope->turns ? rope->turns + (int64_t)row * a->n_rot : infer__cpu_scratch(job->c, worker);
     if (!rope->turns || !rope->made) infer__turns_fill(&job->c->pass, a, row, t);
-    if (a->back) {
+    if (INFER__VARIANT(a->back)) {
         float *own = infer__cpu_scratch(job->c, worker);
         for (i = 0; i < a->n_rot; i++) own[i] = i < half ? t[i] : -t[i];
         t = own;
@@ -369,16 +369,16 @@ static void infer__act_task(void *arg, int task, int worker) {
     int32_t row, col, n, i;
     infer__cpu_part(job, task, a->y.cols, &row, &col, &n);
     y = infer__row(&a->y, row) + col;
-    if (a->kind == INFER__ACT_XIELU) {
+    if (INFER__HAS_ACTS && a->kind == INFER__ACT_XIELU) {
         x = infer__row(&a->x, row) + col;
         for (i = 0; i < n; i++)
             y[i] = infer__xielu(x[i], a->xielu) * (a->up.buf ? infer__row(&a->up, row)[col + i] : 1.0f);
-    } else if (a->kind == INFER__ACT_LINEAR) infer__act_linear(a, row, col, n);
-    else if (!infer__act_plain(a)) infer__act_made(job->c, a, row, col, n);
+    } else if (INFER__HAS_ACTS && a->kind == INFER__ACT_LINEAR) infer__act_linear(a, row, col, n);
+    else if (INFER__HAS_ACTS && !infer__act_plain(a)) infer__act_made(job->c, a, row, col, n);
     else
         job->c->kernels->act(y, infer__row(&a->x, row) + col, a->up.buf ? infer__row(&a->up, row) + col : NULL,
                              a->kind, n);
-    if (!a->divide) return;
+    if (!INFER__HAS_ACTS || !a->divide) return;
     divide = infer__weight_values(a->divide, col, n, infer__cpu_scratch(job->c, worker));
     for (i = 0; i < n; i++) y[i] /= divide[i];
 }
@@ -416,10 +416,10 @@ static void infer__map_task(void *arg, int task, int worker) {
     (void)worker;
     infer__cpu_part(job, task, a->x.cols, &row, &col, &n);
     x = infer__row(&a->x, row) + col;
-    if (a->cap > 0) job->c->kernels->softcap(x, a->scale, a->cap, n);
+    if (INFER__VARIANT(a->cap) > 0) job->c->kernels->softcap(x, a->scale, a->cap, n);
     else if (a->scale != 1.0f) job->c->kernels->scale(x, a->scale, n);
-    for (i = 0; a->clamp > 0 && i < n; i++) x[i] = x[i] > a->clamp ? a->clamp : x[i] < -a->clamp ? -a->clamp : x[i];
-    for (i = 0; a->range && i < n; i++)
+    for (i = 0; INFER__VARIANT(a->clamp) > 0 && i < n; i++) x[i] = x[i] > a->clamp ? a->clamp : x[i] < -a->clamp ? -a->clamp : x[i];
+    for (i = 0; INFER__HAS_VARIANTS && a->range && i < n; i++)
         x[i] = x[i] > a->range[1] ? a->range[1] : x[i] < a->range[0] ? a->range[0] : x[i];
 }
 

@@ -252,7 +252,7 @@ INFER__INLINE void infer__scale_body(float *y, float a, int64_t n) {
 /* t = act(x) for INFER__LANES values. t is the caller's array, so that the compiler knows it does not alias x. */
 INFER__INLINE void infer__act_block(float *INFER__RESTRICT t, const float *x, int32_t kind) {
     int l;
-    switch (kind) {
+    switch (INFER__HAS_ACTS ? kind : INFER__ACT_SILU) {
     case INFER__ACT_SILU:
         for (l = 0; l < INFER__LANES; l++) t[l] = x[l] * infer__sigmoid(x[l]);
         break;

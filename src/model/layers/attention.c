@@ -83,7 +83,7 @@ static void infer__mix_attention_kv_from(infer__keys *k, infer__layer *l) {
     const infer__hparams *hp = &k->m->hp;
     infer__layer *from;
     int32_t j = hp->n_kv_layer - 1;
-    if (k->failed || hp->n_kv_layer == 0 || l->index < hp->n_kv_layer) return;
+    if (!INFER__HAS_VARIANTS || k->failed || hp->n_kv_layer == 0 || l->index < hp->n_kv_layer) return;
     while (j >= 0 && (!k->m->layers[j].window != !l->window || k->m->layers[j].dim_k == 0)) j--;
     from = j >= 0 ? &k->m->layers[j] : NULL;
     if (from && from->n_head_kv == l->n_head_kv && from->dim_k == l->dim_k && from->dim_v == l->dim_v) {
@@ -113,13 +113,13 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
         l->rope_kind = INFER__ROPE_HALVES;
     l->window = infer__mix_attention_window(k, i);
     if (a->chunk) l->chunk = l->window;
-    l->not_causal = hp->not_causal || i < hp->n_enc;
+    l->not_causal = INFER__VARIANT(hp->not_causal || i < hp->n_enc);
     l->spans_causal = (a->flags & INFER__SPANS_WINDOW) && !l->window;
-    if (l->window) {
+    if (INFER__VARIANT(l->window)) {
         l->dim_k = infer__key_int(k, "attention.key_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_k, 0);
         l->dim_v = infer__key_int(k, "attention.value_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_v, 0);
     } else if (a->flags & INFER__ROPE_HALF) l->n_rot /= 2;
-    if (l->window) l->n_rot = infer__key_int(k, "rope.dimension_count_swa", 0, INFER__MAX_HEAD_DIM, l->n_rot, 0);
+    if (INFER__VARIANT(l->window)) l->n_rot = infer__key_int(k, "rope.dimension_count_swa", 0, INFER__MAX_HEAD_DIM, l->n_rot, 0);
     if (!infer__key_layer(k, "attention.rope_pattern", i, 0, 1, 1) || hp->rope_off) l->rope_kind = INFER__ROPE_NONE;
     if (k->failed) return;
     if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
@@ -128,13 +128,13 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
         !((a->predicts & INFER__PREDICTS_ROTATED) && i >= hp->n_layer))
         l->rope_kind = INFER__ROPE_NONE;
     l->qk_norm_rotated = (a->flags & INFER__QK_NORM_ROTATED) != 0;
-    l->q_norm_bare = hp->qk_norm_bare && l->rope_kind != INFER__ROPE_NONE;
+    l->q_norm_bare = INFER__VARIANT(hp->qk_norm_bare) && l->rope_kind != INFER__ROPE_NONE;
     l->k_norm_bare = (a->flags & INFER__Q_NORM_HEADS) || l->q_norm_bare;
     l->v_norm_bare = (a->flags & INFER__V_NORM_BARE) != 0;
     infer__mix_attention_kv_from(k, l);
     l->gate = a->gate;
     l->q_gated = (a->flags & INFER__Q_GATED) != 0;
-    if (l->q_gated && l->dim_k != l->dim_v) {
+    if (INFER__VARIANT(l->q_gated) && l->dim_k != l->dim_v) {
         infer__key_unsupported(k, "attention.value_length", "gates beside queries are as wide as values");
         return;
     }
@@ -145,8 +145,8 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     }
     if (infer__stack_row_of(k->m)) infer__stack_turn(k, l);
     if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
-    l->rope_base = l->window ? hp->rope_base_window : hp->rope_base;
-    if (hp->rope_alpha > 0 && l->dim_k > 2) /* NTK-aware scaling, as Hunyuan's configuration defines alpha */
+    l->rope_base = INFER__VARIANT(l->window) ? hp->rope_base_window : hp->rope_base;
+    if (INFER__VARIANT(hp->rope_alpha) > 0 && l->dim_k > 2) /* NTK-aware scaling, as Hunyuan's configuration defines alpha */
         l->rope_base = (float)(l->rope_base * pow(hp->rope_alpha, (double)l->dim_k / (l->dim_k - 2)));
     l->rope_scaled = !(l->window && (a->flags & INFER__WINDOW_ROPE_PLAIN)); /* window layers of some models are not */
     l->attn_scale = 1.0f / (a->flags & INFER__SCORES_OVER_DIM ? (float)l->dim_k : sqrtf((float)l->dim_k));
@@ -202,6 +202,7 @@ static infer_result infer__check_head_norm(const infer_model *m, const infer__la
 static infer_result infer__check_gate(const infer_model *m, const infer__layer *l, int slot, int32_t dim,
                                       infer_error *err) {
     const infer__weight *w = &l->w[slot];
+    if (!INFER__HAS_VARIANTS) return INFER_OK;
     if (!w->type) return infer__arch_of(m)->flags & INFER__GATE_NEEDED ? infer__need(l, slot, err) : INFER_OK;
     if (!l->gate || l->q_gated) return infer__no_use(m, l, w->name, err);
     if (w->rows == l->n_head || w->rows == l->n_head * dim) return INFER_OK;
@@ -213,6 +214,7 @@ static infer_result infer__check_gate(const infer_model *m, const infer__layer *
 static infer_result infer__check_head_norms(const infer_model *m, infer__layer *l, infer_error *err) {
     infer_result r = INFER_OK;
     int slot;
+    if (!INFER__HAS_VARIANTS) return INFER_OK;
     if (l->q_norm_bare) {
         l->q_groups = l->n_head;
         l->k_groups = l->n_head_kv;
@@ -242,7 +244,7 @@ static infer_result infer__check_head_norms(const infer_model *m, infer__layer *
  * apart. */
 static infer_result infer__check_scales(const infer__layer *l, int scale, int bias, int n, infer_error *err) {
     int i;
-    for (i = 0; i < n; i++)
+    for (i = 0; INFER__HAS_VARIANTS && i < n; i++)
         if (l->w[scale + i].type && l->w[bias + 2 * i].type)
             return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: the matrix has a bias, too",
                                 l->w[scale + i].name);
@@ -255,17 +257,17 @@ static infer_result infer__mix_attention_check(const infer_model *m, infer__laye
     int s;
     if (!w[INFER__W_ATTN_QKV].type) {
         if (!r) r = infer__need(l, INFER__W_ATTN_Q, err);
-        if (!r && !l->kv_from) r = infer__need(l, INFER__W_ATTN_K, err);
-        if (!r && !l->kv_from && !(infer__arch_of(m)->flags & INFER__V_MAY_BE_K)) r = infer__need(l, INFER__W_ATTN_V, err);
+        if (!r && !INFER__VARIANT(l->kv_from)) r = infer__need(l, INFER__W_ATTN_K, err);
+        if (!r && !INFER__VARIANT(l->kv_from) && !(infer__arch_of(m)->flags & INFER__V_MAY_BE_K)) r = infer__need(l, INFER__W_ATTN_V, err);
         if (!r) r = infer__only_with(m, l, INFER__W_ATTN_V_B, INFER__W_ATTN_V, err);
-        if (!r && !l->kv_from && !w[INFER__W_ATTN_V].type && l->dim_v != l->dim_k)
+        if (INFER__HAS_VARIANTS && !r && !l->kv_from && !w[INFER__W_ATTN_V].type && l->dim_v != l->dim_k)
             r = infer__need(l, INFER__W_ATTN_V, err);
-    } else if (l->kv_from) {
+    } else if (INFER__VARIANT(l->kv_from)) {
         return infer__no_use(m, l, w[INFER__W_ATTN_QKV].name, err);
     } else if (w[INFER__W_ATTN_Q].type || w[INFER__W_ATTN_K].type || w[INFER__W_ATTN_V].type)
         return infer__error(err, INFER_ERR_FORMAT, "layer %d has both attn_qkv and attn_q, attn_k or attn_v",
                             (int)l->index);
-    if (!r && m->hp.n_buckets) r = infer__need(l, INFER__W_ATTN_NEAR, err);
+    if (INFER__HAS_VARIANTS && !r && m->hp.n_buckets) r = infer__need(l, INFER__W_ATTN_NEAR, err);
     if (!r) r = infer__check_head_norms(m, l, err);
     if (!r) r = infer__only_with(m, l, INFER__W_ATTN_QKV_B, INFER__W_ATTN_QKV, err);
     if (!r) r = infer__check_scales(l, INFER__W_Q_SCALE, INFER__W_ATTN_Q_B, 3, err);
@@ -343,9 +345,10 @@ static infer_result infer__mix_attention_split(infer_model *m, infer__layer *l, 
         w[INFER__W_ATTN_K + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], q, k);
         w[INFER__W_ATTN_V + i] = infer__slice(&w[INFER__W_ATTN_QKV + i], at_v, v);
     }
-    for (i = 0; i < 4; i++) l->attn_scales[i] = infer__slot_float(l, INFER__W_Q_SCALE + i, 1);
+    for (i = 0; INFER__HAS_VARIANTS && i < 4; i++) l->attn_scales[i] = infer__slot_float(l, INFER__W_Q_SCALE + i, 1);
     infer__switch_set(m, l, INFER__W_ATTN_Q, 2, 3, INFER__W_SWITCH_Q_A);
     infer__switch_set(m, l, INFER__W_ATTN_OUT, 0, 1, INFER__W_SWITCH_OUT_A);
+    if (!INFER__HAS_VARIANTS) return INFER_OK;
     return l->w[INFER__W_ATTN_NEAR].type ? infer__near_table(m, l, err) : infer__widen_q_norm(m, l, err);
 }
 
@@ -353,13 +356,13 @@ static infer_result infer__mix_attention_split(infer_model *m, infer__layer *l, 
 static int64_t infer__mix_attention_cols(const infer_model *m, const infer__layer *l) {
     (void)m;
     return (int64_t)l->n_head * (l->dim_k + l->dim_v) + (int64_t)l->n_head_kv * (l->dim_k + l->dim_v) +
-           (l->q_gated ? 2 * (int64_t)l->n_head * l->dim_k : l->w[INFER__W_ATTN_GATE].rows) + infer__indexer_cols(l);
+           INFER__VARIANT(l->q_gated ? 2 * (int64_t)l->n_head * l->dim_k : l->w[INFER__W_ATTN_GATE].rows) + infer__indexer_cols(l);
 }
 
 /* Keys and values; those of a window in separate pages, which are freed as the window moves. */
 static void infer__mix_attention_state(infer_model *m, infer__layer *l, infer__part *p) {
-    int32_t group = l->window && !m->hp.encoder ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
-    if (l->kv_from) {
+    int32_t group = INFER__VARIANT(l->window && !m->hp.encoder) ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
+    if (INFER__VARIANT(l->kv_from)) {
         const infer__part *from = infer__layer_part(&m->layers[l->kv_from - 1], INFER__SUBLAYER_ATTENTION);
         p->state[0] = from->state[0];
         p->state[1] = from->state[1];
@@ -377,11 +380,12 @@ static void infer__attention_of(const infer__layer *l, infer__attention_args *a)
     a->n_head_kv = l->n_head_kv;
     a->dim_k = l->dim_k;
     a->dim_v = l->dim_v;
+    a->scale = l->attn_scale;
+    if (!INFER__HAS_VARIANTS) return;
     a->window = l->window;
     a->chunk = l->chunk;
     a->around = l->not_causal;
     a->causal = l->spans_causal;
-    a->scale = l->attn_scale;
     a->softcap = l->attn_softcap;
     a->max_bias = l->max_bias;
     a->temp_scale = l->temp_scale;
@@ -410,6 +414,7 @@ static const char *infer__mix_attention_lacks(const infer__ops *ops, const infer
 static const infer__norm_args *infer__head_norm(infer_context *c, const infer__layer *l, const infer__tensor *t,
                                                 int slot, int32_t groups, infer__norm_args *a) {
     const infer__hparams *hp = &c->model->hp;
+    if (!INFER__HAS_VARIANTS) return NULL;
     if (!l->w[slot].type && !(slot == INFER__W_ATTN_K_NORM ? l->k_norm_bare : l->q_norm_bare)) return NULL;
     memset(a, 0, sizeof *a);
     a->x = a->y = *t;
@@ -431,14 +436,14 @@ static const infer__rope_args *infer__rope_of(const infer_context *c, const infe
     if (l->rope_kind == INFER__ROPE_NONE || !l->rope) return NULL;
     memset(a, 0, sizeof *a);
     a->x = *t;
-    a->x.offset += (uint64_t)l->rope_first * sizeof(float); /* of every head */
-    a->blocks = l->rope_blocks;
+    if (INFER__HAS_VARIANTS) a->x.offset += (uint64_t)l->rope_first * sizeof(float); /* of every head */
+    a->blocks = INFER__VARIANT(l->rope_blocks);
     a->n_head = n_head;
     a->dim = l->dim_k;
     a->n_rot = l->n_rot;
     a->kind = l->rope_kind;
     a->freq = infer__rope_freq(l);
-    a->axes = c->ctx.pass.axis[0] ? c->model->hp.axes : NULL;
+    a->axes = INFER__HAS_VARIANTS && c->ctx.pass.axis[0] ? c->model->hp.axes : NULL;
     a->scale = l->rope->scale;
     return a;
 }
@@ -455,7 +460,7 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
     memset(&mm, 0, sizeof mm);
     mm.x = s->x;
     mm.norm = s->norm;
-    mm.n_w = l->kv_from ? 1 : l->w[INFER__W_ATTN_V].type ? 3 : 2;
+    mm.n_w = !INFER__HAS_VARIANTS ? 3 : l->kv_from ? 1 : l->w[INFER__W_ATTN_V].type ? 3 : 2;
     mm.next = &l->w[INFER__W_ATTN_OUT];
     for (i = 0; i < mm.n_w; i++) {
         mm.w[i] = &l->w[INFER__W_ATTN_Q + 2 * i];
@@ -463,8 +468,8 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
         mm.y[i] = *t[i];
     }
     infer__products(c, &mm);
-    for (i = 0; i < mm.n_w; i++) infer__scale_rows(c, l->attn_scales[i], t[i]);
-    for (i = 0; i < mm.n_w && l->clamp_kqv > 0; i++) {
+    for (i = 0; INFER__HAS_VARIANTS && i < mm.n_w; i++) infer__scale_rows(c, l->attn_scales[i], t[i]);
+    for (i = 0; i < mm.n_w && INFER__VARIANT(l->clamp_kqv) > 0; i++) {
         memset(&clamp, 0, sizeof clamp);
         clamp.x = *t[i];
         clamp.scale = 1;
@@ -476,7 +481,7 @@ static void infer__qkv(infer_context *c, const infer__layer *l, const infer__sub
 /* V's norm has no weights; without a V, it is made from K before K's own norm. */
 static void infer__value_norm(infer_context *c, const infer__layer *l, const infer__tensor *k, const infer__tensor *v) {
     infer__norm_args a;
-    if (!l->v_norm_bare || l->kv_from) return;
+    if (!INFER__HAS_VARIANTS || !l->v_norm_bare || l->kv_from) return;
     memset(&a, 0, sizeof a);
     a.x = l->w[INFER__W_ATTN_V].type ? *v : *k;
     a.y = *v;
@@ -522,26 +527,27 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     infer__kv_store_args store;
     infer__attention_args at;
     infer__tensor gate = infer__view(&c->at->work, rows * (uint64_t)(nq + nk + nv + l->n_head * l->dim_v), n,
-                                     l->q_gated ? 2 * nq : l->w[INFER__W_ATTN_GATE].rows);
+                                     INFER__VARIANT(l->q_gated ? 2 * nq : l->w[INFER__W_ATTN_GATE].rows));
     infer__tensor both = gate, heads = y; /* heads: y, a row a head */
-    int gated = l->w[INFER__W_ATTN_GATE].type != NULL;
-    if (gated || l->index_of.heads) infer__sublayer_norm(c, s);
+    const int gated = INFER__VARIANT(l->w[INFER__W_ATTN_GATE].type != NULL), q_gated = INFER__VARIANT(l->q_gated);
+    const int kv_from = INFER__VARIANT(l->kv_from);
+    if (gated || (INFER__HAS_INDEX && l->index_of.heads)) infer__sublayer_norm(c, s);
     if (gated) {
         infer__product(c, &s->x, &l->w[INFER__W_ATTN_GATE], NULL, &gate); /* x is not needed afterwards */
     }
-    infer__qkv(c, l, s, l->q_gated ? &both : &q, &k, &v);
+    infer__qkv(c, l, s, q_gated ? &both : &q, &k, &v);
     memset(&store, 0, sizeof store);
     store.rope_q = infer__rope_of(c, l, &q, l->n_head, &rope_q);
-    store.rope_k = l->kv_from ? NULL : infer__rope_of(c, l, &k, l->n_head_kv, &rope_k);
+    store.rope_k = kv_from ? NULL : infer__rope_of(c, l, &k, l->n_head_kv, &rope_k);
     infer__value_norm(c, l, &k, &v);
-    if (l->qk_norm_rotated) { /* the cache gets normed rotated keys */
+    if (INFER__VARIANT(l->qk_norm_rotated)) { /* the cache gets normed rotated keys */
         infer__rope_run(c, store.rope_q);
         infer__rope_run(c, store.rope_k);
         store.rope_q = store.rope_k = NULL;
     }
-    if (l->q_gated) infer__query_gated(c, l, &both, &q, &gate);
+    if (q_gated) infer__query_gated(c, l, &both, &q, &gate);
     else store.norm_q = infer__head_norm(c, l, &q, INFER__W_ATTN_Q_NORM, l->q_groups, &norm_q);
-    store.norm_k = l->kv_from ? NULL : infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups, &norm_k);
+    store.norm_k = kv_from ? NULL : infer__head_norm(c, l, &k, INFER__W_ATTN_K_NORM, l->k_groups, &norm_k);
     store.k = k;
     store.v = v;
     store.k_cache = &c->cache.bufs[s->part->state[0]];
@@ -550,12 +556,12 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     store.n_head = l->n_head_kv;
     store.dim_k = l->dim_k;
     store.dim_v = l->dim_v;
-    if (l->kv_from) {
+    if (kv_from) {
         if (store.norm_q) infer__ops_of(&c->ctx)->norm(&c->ctx, store.norm_q);
         infer__rope_run(c, store.rope_q);
     } else infer__kv_store(&c->ctx, &store);
     infer__trace(c, l->index, "q", &q);
-    if (!l->kv_from) {
+    if (!kv_from) {
         infer__trace(c, l->index, "k", &k);
         infer__trace(c, l->index, "v", &v);
     }
@@ -567,19 +573,20 @@ static void infer__mix_attention(infer_context *c, const infer__layer *l, infer_
     at.v_cache = store.v_cache;
     at.group = store.group;
     infer__indexer_run(c, l, s, NULL, &at);
-    if (l->listed) {
+    if (INFER__VARIANT(l->listed)) {
         at.chosen = infer__pass_kept(c, n, 0, n, c->model->stack.list);
         at.chosen_sets = 1;
     }
     infer__ops_of(&c->ctx)->attention(&c->ctx, &at);
-    if (l->q_gated) {
+    if (q_gated) {
         heads.rows = n * l->n_head;
         heads.cols = heads.stride = l->dim_v;
     }
-    if (gated || l->q_gated) infer__gate(c, l->gate, &gate, &heads);
+    if (gated || q_gated) infer__gate(c, l->gate, &gate, &heads);
     infer__trace(c, l->index, "attn", &y);
     infer__sub_norm(c, l, INFER__W_ATTN_SUB_NORM, &y);
-    infer__last_product(c, &y, &l->w[INFER__W_ATTN_OUT], infer__opt(&l->w[INFER__W_ATTN_OUT_B]), l->attn_scales[3], s);
+    infer__last_product(c, &y, &l->w[INFER__W_ATTN_OUT], infer__opt(&l->w[INFER__W_ATTN_OUT_B]),
+                        INFER__HAS_VARIANTS ? l->attn_scales[3] : 1, s);
 }
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */

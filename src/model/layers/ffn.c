@@ -32,8 +32,9 @@ static infer__act_args infer__act_of(const infer__layer *l, const infer__tensor 
     a.x = gate ? *gate : *up;
     if (gate) a.up = *up;
     a.y = *up;
+    a.kind = INFER__HAS_ACTS ? l->act : INFER__ACT_SILU;
+    if (!INFER__HAS_VARIANTS) return a;
     a.divide = infer__opt(&l->w[INFER__W_FFN_ACT_SCALES]);
-    a.kind = l->act;
     a.limit = l->act_limit;
     a.limit_after = l->limit_after;
     a.up_add = l->act_add;
@@ -45,7 +46,7 @@ static infer__act_args infer__act_of(const infer__layer *l, const infer__tensor 
  * beta' tanh(up / beta'), or * up where beta' is 0. */
 static void infer__act_run(infer_context *c, const infer__act_args *a) {
     infer__map_args cap;
-    if (a->kind != INFER__ACT_SITU) {
+    if (!INFER__HAS_VARIANTS || a->kind != INFER__ACT_SITU) {
         infer__ops_of(&c->ctx)->act(&c->ctx, a);
         return;
     }
@@ -78,8 +79,8 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
     infer__tensor up = infer__view(&c->at->work, (uint64_t)s->x.rows * (uint64_t)n_ff, s->x.rows, n_ff);
     infer__act_args act = infer__act_of(l, l->w[gate_slot].type ? &gate : NULL, &up);
     int slots[3], has_gate = l->w[gate_slot].type != NULL, i;
-    int apart = l->ffn_scales[0] != 1 || l->ffn_scales[1] != 1 || l->act_sparse ||
-                l->act == INFER__ACT_SITU; /* needs the results of gate and up */
+    int apart = INFER__VARIANT(l->ffn_scales[0] != 1 || l->ffn_scales[1] != 1 || l->act_sparse ||
+                               l->act == INFER__ACT_SITU); /* needs the results of gate and up */
     infer__matmul_args mm;
     memset(&mm, 0, sizeof mm);
     slots[0] = up_slot;
@@ -102,8 +103,8 @@ static void infer__ffn_with(infer_context *c, const infer__layer *l, const infer
     }
     infer__trace(c, l->index, "ffn_act", &up);
     if (with_bias) infer__sub_norm(c, l, INFER__W_FFN_SUB_NORM, &up);
-    infer__last_product(c, &up, &l->w[down_slot], with_bias ? infer__opt(&l->w[down_slot + 1]) : NULL, l->ffn_scales[2],
-                        s);
+    infer__last_product(c, &up, &l->w[down_slot], with_bias ? infer__opt(&l->w[down_slot + 1]) : NULL,
+                        INFER__HAS_VARIANTS ? l->ffn_scales[2] : 1, s);
 }
 
 static void infer__ffn_dense(infer_context *c, const infer__layer *l, infer__sublayer *s) {
@@ -116,7 +117,7 @@ static infer_result infer__ffn_dense_check(const infer_model *m, infer__layer *l
     const infer__weight *w = l->w;
     infer_result r = infer__need(l, INFER__W_FFN_UP, err);
     if (!r) r = infer__need(l, INFER__W_FFN_DOWN, err);
-    if (!r && l->act == INFER__ACT_SITU) r = infer__need(l, INFER__W_FFN_GATE, err);
+    if (INFER__HAS_VARIANTS && !r && l->act == INFER__ACT_SITU) r = infer__need(l, INFER__W_FFN_GATE, err);
     if (!r && w[INFER__W_FFN_UP].rows != l->n_ff &&
         (w[INFER__W_FFN_GATE].type || w[INFER__W_FFN_UP].rows != 2 * l->n_ff))
         r = infer__error(err, INFER_ERR_FORMAT,
@@ -126,7 +127,7 @@ static infer_result infer__ffn_dense_check(const infer_model *m, infer__layer *l
         r = infer__error(err, INFER_ERR_FORMAT, "tensor %s has %d values for %d rows", w[INFER__W_FFN_UP_B].name,
                          (int)w[INFER__W_FFN_UP_B].cols, (int)w[INFER__W_FFN_UP].rows);
     if (!r) r = infer__only_with(m, l, INFER__W_FFN_GATE_B, INFER__W_FFN_GATE, err);
-    if (!r) r = infer__only_with(m, l, INFER__W_GATE_SCALE, INFER__W_FFN_GATE, err);
+    if (INFER__HAS_VARIANTS && !r) r = infer__only_with(m, l, INFER__W_GATE_SCALE, INFER__W_FFN_GATE, err);
     return r ? r : infer__check_scales(l, INFER__W_GATE_SCALE, INFER__W_FFN_GATE_B, 3, err);
 }
 
@@ -145,8 +146,8 @@ static infer_result infer__ffn_dense_split(infer_model *m, infer__layer *l, infe
     infer__weight *w = l->w, up;
     const int both = !w[INFER__W_FFN_GATE].type && w[INFER__W_FFN_UP].rows == 2 * l->n_ff;
     int32_t i;
-    infer__ffn_shared_split(m, l, err);
-    for (i = 0; i < 3; i++) l->ffn_scales[i] = infer__slot_float(l, INFER__W_GATE_SCALE + i, 1);
+    if (INFER__HAS_EXPERTS) infer__ffn_shared_split(m, l, err);
+    for (i = 0; INFER__HAS_VARIANTS && i < 3; i++) l->ffn_scales[i] = infer__slot_float(l, INFER__W_GATE_SCALE + i, 1);
     for (i = 0; i < 2 && both; i++) {
         up = w[INFER__W_FFN_UP + i];
         if (!up.type) continue;
