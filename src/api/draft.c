@@ -70,8 +70,8 @@ static infer_result infer__draft_check(infer_session *s, const infer_generate_pa
                             "mtp: the model was not opened with the blocks that predict (infer_model_params.mtp)");
     if (!p->draft) return INFER_OK;
     if (p->draft == s) return infer__error(err, INFER_ERR_ARGUMENT, "draft is the session itself");
-    if (p->draft->context->model->hp.encoder || p->draft->context->model->hp.n_enc ||
-        p->draft->context->model->hp.not_causal)
+    if (infer__encoder(&p->draft->context->model->hp) || infer__n_enc(&p->draft->context->model->hp) ||
+        infer__not_causal(&p->draft->context->model->hp))
         return infer__error(err, INFER_ERR_UNSUPPORTED, "draft: architecture \"%s\" does not continue texts",
                             infer__arch_of(p->draft->context->model)->name);
     return infer__draft_vocabularies(s->context->model, p->draft->context->model, err);

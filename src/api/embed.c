@@ -137,7 +137,7 @@ static infer_result infer__embed_steps(infer__embedding *e, infer_error *err) {
     while (e->n_sessions < e->n_windows) {
         r = infer__session_make(&e->sessions[e->n_sessions], e->c, &sp, err);
         if (r) return r;
-        if (e->c->model->hp.n_enc) e->sessions[e->n_sessions]->encodes = INFER__ENCODES_VECTORS;
+        if (infer__n_enc(&e->c->model->hp)) e->sessions[e->n_sessions]->encodes = INFER__ENCODES_VECTORS;
         infer__session_claim(e->sessions[e->n_sessions++]); /* unused by others: it cannot fail */
     }
     for (i = 0; i < e->n_windows; i++) {
@@ -425,7 +425,7 @@ static int32_t infer__embed_most(const infer_context *c) {
     const infer_model *m = c->model;
     int32_t most = INFER__MIN(c->plan.cells, m->hp.n_ctx);
     if (m->w[INFER__W_POS_EMBD].type) most = INFER__MIN(most, m->w[INFER__W_POS_EMBD].rows);
-    return m->hp.not_causal || m->hp.n_enc ? INFER__MIN(most, c->plan.batch) : most;
+    return infer__not_causal(&m->hp) || infer__n_enc(&m->hp) ? INFER__MIN(most, c->plan.batch) : most;
 }
 
 /* Memory for batches. After a failure infer__embed_stop. */

@@ -317,7 +317,7 @@ INFER_API infer_result infer_rerank_begin(infer_embedding **out, infer_context *
     x->e.n = n;
     if (!x->p.pair) x->prompt = infer__rerank_prompt(context->model, &r);
     if (r) return infer__job_free(x, infer__error(err, r, "no memory for a prompt"));
-    if (m->hp.n_labels == 0 && !m->hp.encoder && (x->p.pair || x->prompt)) {
+    if (m->hp.n_labels == 0 && !infer__encoder(&m->hp) && (x->p.pair || x->prompt)) {
         x->e.yes = infer__word_token(m, "yes");
         x->e.no = infer__word_token(m, "no");
     }

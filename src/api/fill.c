@@ -133,7 +133,7 @@ static infer_result infer__fill(infer__filling *f, const infer_token *prompt, in
     infer__mem *mem = &f->s->context->model->mem;
     infer_result r;
     int32_t i;
-    if (!m->hp.not_causal)
+    if (!infer__not_causal(&m->hp))
         return infer__error(e, INFER_ERR_UNSUPPORTED, "architecture \"%s\" does not fill in masked tokens",
                             infer__arch_of(m)->name);
     f->mask = infer__fill_mask(m);

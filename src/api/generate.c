@@ -248,7 +248,7 @@ static infer_result infer__generate_check(const infer_model *model, const infer_
                                           const infer_generate_params *p, infer_error *err) {
     int32_t i;
     if (infer__reserved_check(p->reserved, "generate_params", err)) return INFER_ERR_ARGUMENT;
-    if (model->hp.not_causal)
+    if (infer__not_causal(&model->hp))
         return infer__error(err, INFER_ERR_UNSUPPORTED,
                             "architecture \"%s\" fills in masked tokens: it does not write one after the other",
                             infer__arch_of(model)->name);
@@ -283,7 +283,7 @@ static infer_result infer__generate_check(const infer_model *model, const infer_
 static infer_result infer__generate_encode(infer__generation *g) {
     const infer_token end = infer__tokenizer_end(infer__tokenizer_vocab(g->model->tokenizer));
     infer_result r;
-    if (!g->model->hp.n_enc) return INFER_OK;
+    if (!infer__n_enc(&g->model->hp)) return INFER_OK;
     if (g->n_ids > 0) { /* infer__prompt_ids left a place */
         if (end >= 0 && g->ids[g->n_ids - 1] != end) g->ids[g->n_ids++] = end;
         r = infer__session_encode(g->s, g->ids, (int32_t)INFER__MIN(g->n_ids, INT32_MAX));
@@ -358,7 +358,7 @@ static infer_result infer__generate_begins(infer__generation *g) {
     const int32_t n = (int32_t)g->n_ids + g->again;
     const infer_result r = n > 0 ? infer__session_eval(g->s, g->ids, n) : INFER_OK;
     if (r != INFER_OK) return r;
-    if (g->n_ids > 0 && !g->model->hp.n_enc) g->info.prompt_tokens = (int32_t)g->n_ids;
+    if (g->n_ids > 0 && !infer__n_enc(&g->model->hp)) g->info.prompt_tokens = (int32_t)g->n_ids;
     g->started = 1;
     return INFER_OK;
 }

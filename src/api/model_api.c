@@ -286,9 +286,9 @@ INFER_API infer_result infer_model_get_info(const infer_model *model, infer_mode
     if (out->computes) out->vocab = model->hp.n_vocab; /* what logits and token ids have */
     out->images = model->senses && model->senses->stacks[INFER__STACK_VISION - 1];
     out->sounds = model->senses && model->senses->stacks[INFER__STACK_AUDIO - 1];
-    out->masked = out->computes && model->hp.not_causal && !model->hp.encoder;
-    out->embedding_only = out->computes && model->hp.encoder;
-    out->decoder_start = out->computes && model->hp.n_enc ? model->hp.decoder_start : -1;
+    out->masked = out->computes && infer__not_causal(&model->hp) && !infer__encoder(&model->hp);
+    out->embedding_only = out->computes && infer__encoder(&model->hp);
+    out->decoder_start = out->computes && infer__n_enc(&model->hp) ? model->hp.decoder_start : -1;
     out->labels = out->computes ? model->hp.n_labels : 0;
     out->embedding = out->computes ? model->hp.n_out : 0;
     out->pooling = (infer_pooling)(out->computes ? infer__pool_default(model) : 0);

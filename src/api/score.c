@@ -27,7 +27,7 @@ static infer_result infer__score_check(const infer__scoring *c, infer_error *err
     if (c->k < 0 || c->k > m->hp.n_vocab || (c->k > 0 && !c->top))
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_session_score: k is %d (0..%d), top is %s", (int)c->k,
                             (int)m->hp.n_vocab, c->top ? "given" : "NULL");
-    if (m->hp.encoder || m->hp.not_causal)
+    if (infer__encoder(&m->hp) || infer__not_causal(&m->hp))
         return infer__error(err, INFER_ERR_UNSUPPORTED, "architecture \"%s\" does not predict the next token",
                             infer__arch_of(m)->name);
     if (c->n > c->s->cap - c->s->n)

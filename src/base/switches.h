@@ -126,6 +126,7 @@
 #else
 #  define INFER__OR_ARCHS ""
 #endif
+#define INFER__OR_VARIANTS ", in a build of llama alone (INFER_ONLY_ARCHS)"
 #if defined(INFER_ONLY_TOKENIZERS)
 #  define INFER__OR_TOKENIZERS ", or left out of this build (INFER_ONLY_TOKENIZERS)"
 #else

@@ -595,7 +595,7 @@ static void infer__go(infer_context *c, int32_t layer, int32_t n) {
 static void infer__encoded(infer_context *c, infer__tensor *x) {
     const infer_model *m = c->model;
     int32_t l;
-    for (l = INFER__MAX(m->hp.n_enc, m->first); l < INFER__MIN(m->hp.n_layer, m->end) && infer__ok(&c->ctx); l++) {
+    for (l = INFER__MAX(infer__n_enc(&m->hp), m->first); l < INFER__MIN(m->hp.n_layer, m->end) && infer__ok(&c->ctx); l++) {
         infer__go(c, l, x->rows);
         *x = infer__view(&c->at->x, 0, x->rows, x->cols);
         infer__cross_store(c, &m->layers[l], infer__layer_part(&m->layers[l], INFER__SUBLAYER_CROSS), x);
@@ -605,8 +605,8 @@ static void infer__encoded(infer_context *c, infer__tensor *x) {
 /* From token ids to the first results; or to the layer at which the next slice continues (resume). */
 static void infer__layers(infer_context *c) {
     const infer_model *m = c->model;
-    const int32_t n = c->ctx.pass.n_rows, first = INFER__MAX(c->encodes ? 0 : m->hp.n_enc, infer__first(m));
-    const int32_t end = INFER__MIN(c->encodes ? m->hp.n_enc : m->hp.n_layer, infer__end(m)), resume = c->resume;
+    const int32_t n = c->ctx.pass.n_rows, first = INFER__MAX(c->encodes ? 0 : infer__n_enc(&m->hp), infer__first(m));
+    const int32_t end = INFER__MIN(c->encodes ? infer__n_enc(&m->hp) : m->hp.n_layer, infer__end(m)), resume = c->resume;
     int32_t l;
     infer__tensor x, xn, out;
     infer__enter(c, m->layers[resume ? resume - 1 : infer__first(m)].place);

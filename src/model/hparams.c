@@ -227,6 +227,8 @@ static void infer__read_scales(infer__keys *k, infer__hparams *hp) {
     hp->residual_scale = infer__key_float(k, "residual_scale");
     hp->attn_scale = infer__key_float(k, flags & INFER__ATTN_SCALE_OUT ? "attention.output_scale" : "attention.scale");
     hp->clamp_kqv = infer__key_float(k, "attention.clamp_kqv");
+    if (!INFER__HAS_VARIANTS && hp->clamp_kqv != 0)
+        infer__key_unsupported(k, "attention.clamp_kqv", "only 0" INFER__OR_VARIANTS);
     if (flags & (INFER__LOGITS_TIMES | INFER__LOGITS_OVER)) hp->logit_scale = infer__key_float(k, "logit_scale");
     if (flags & INFER__ATTN_CAP) hp->attn_softcap = infer__key_float(k, "attn_logit_softcapping");
     if (flags & INFER__FINAL_CAP) hp->final_softcap = infer__key_float(k, "final_logit_softcapping");
@@ -261,7 +263,7 @@ static void infer__read_router(infer__keys *k, infer__hparams *hp) {
     infer__router *r = &hp->router;
     int32_t function = 0;
     int given = infer__gguf_peek(k->g, infer__key_name(k, "expert_gating_func")) != NULL;
-    int normalise = infer__key_bool(k, "expert_weights_norm", !raw);
+    const int normalise = infer__key_bool(k, "expert_weights_norm", !raw);
     if (hp->n_expert) function = infer__key_int(k, "expert_gating_func", 0, INFER__GATING_SQRT_SOFTPLUS, 0, 0);
     r->n_expert = hp->n_expert;
     r->n_used = hp->n_used;
@@ -434,6 +436,8 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->embed_norm_bare = (a->flags & INFER__EMBED_NORM_BARE) != 0;
     hp->block = a->block;
     hp->not_causal = (a->flags & INFER__NOT_CAUSAL) || a->encoder || !infer__key_bool(k, "attention.causal", 1);
+    if (!INFER__HAS_VARIANTS && hp->not_causal)
+        infer__key_unsupported(k, "attention.causal", "only true" INFER__OR_VARIANTS);
     if (a->encoder) infer__key_bool(k, "attention.causal", 0); /* llama.cpp writes true when it saves one */
     hp->qk_norm_bare = (a->flags & INFER__QK_NORM_BARE) != 0;
     if (hp->not_causal && !a->encoder && (a->mixer_else || hp->window || a->index))

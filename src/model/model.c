@@ -62,7 +62,7 @@ static infer_result infer__model_read(infer_model *m, infer__building *x, infer_
     if (!r && m->params.vocab_only) r = infer__error(why, INFER_ERR_STATE, "the model was opened with vocab_only");
     if (!r) r = infer__check_type(m, why);
     if (!r) r = infer__hparams_read(m, why);
-    if (m->hp.encoder) m->cpu |= INFER__CPU_ENCODES;
+    if (infer__encoder(&m->hp)) m->cpu |= INFER__CPU_ENCODES;
     if (!r) r = infer__keys_check(m, why);
     infer__gguf_asked_end(&m->gguf);
     if (!r) r = x->device = infer__range_check(m, why); /* layers that were asked for must be there */

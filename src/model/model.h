@@ -242,6 +242,11 @@ enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
+/* As the fields of these names. */
+INFER__FOLDED int32_t infer__encoder(const infer__hparams *hp) { return INFER__VARIANT(hp->encoder); }
+INFER__FOLDED int32_t infer__not_causal(const infer__hparams *hp) { return INFER__VARIANT(hp->not_causal); }
+INFER__FOLDED int32_t infer__n_enc(const infer__hparams *hp) { return INFER__HAS_SOURCE ? hp->n_enc : 0; }
+
 /* Layers, and the blocks after them that predict. */
 INFER__FOLDED int32_t infer__n_all(const infer__hparams *hp) {
     return hp->n_layer + (INFER__HAS_DRAFTS ? hp->n_predict : 0);
@@ -959,7 +964,7 @@ static infer_result infer__source_fork(infer_session *to, const infer_session *f
 static infer_result infer__session_cut(infer_session *s, int32_t n);
 /* 1 when all rows of an eval must be in one pass, since they attend to each other. */
 INFER__INLINE int infer__session_whole(const infer_session *s) {
-    return s->context->model->hp.not_causal || s->encodes;
+    return infer__not_causal(&s->context->model->hp) || s->encodes;
 }
 
 /* layers/encoder.c, pool.c */

@@ -160,7 +160,7 @@ static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, infer__
 
 /* 1 when the head's matrix is the embedding. */
 static int infer__place_tied(const infer_model *m) {
-    if (m->hp.encoder || m->first) return 0;
+    if (infer__encoder(&m->hp) || m->first) return 0;
     return !m->w[INFER__W_OUTPUT].type || m->w[INFER__W_OUTPUT].name == m->w[INFER__W_TOKEN_EMBD].name;
 }
 

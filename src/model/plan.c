@@ -46,9 +46,9 @@ static infer_result infer__plan_check(const infer_context_params *in, const char
 static void infer__plan_defaults(infer__plan *p, const infer_model *m, const infer_context_params *in,
                                  int32_t default_sessions) {
     /* an encoder's keys and values are read by the pass that makes them, which has whole texts */
-    p->kv_type = in->kv_type != INFER_KV_DEFAULT ? in->kv_type : m->hp.encoder ? INFER_KV_F32 : INFER_KV_F16;
+    p->kv_type = in->kv_type != INFER_KV_DEFAULT ? in->kv_type : infer__encoder(&m->hp) ? INFER_KV_F32 : INFER_KV_F16;
     p->cells = in->cells ? in->cells : INFER__MIN(m->hp.n_ctx, 4096);
-    p->batch = INFER__MIN(in->batch ? in->batch : m->hp.encoder ? p->cells : 512, p->cells);
+    p->batch = INFER__MIN(in->batch ? in->batch : infer__encoder(&m->hp) ? p->cells : 512, p->cells);
     p->keep = in->keep ? in->keep : 64;
     p->sessions = in->sessions ? in->sessions : default_sessions;
     p->n_seq = INFER__MIN(p->batch, 64);
@@ -66,7 +66,7 @@ static void infer__plan_pages(infer__plan *p, const infer_model *m) {
         window_pages = ((uint64_t)window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
         window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
         p->n_pages[g] = window ? (int32_t)window_pages
-                               : p->max_pages * (m->hp.n_enc ? 2 : 1) + (m->hp.encoder ? p->n_seq : 0);
+                               : p->max_pages * (infer__n_enc(&m->hp) ? 2 : 1) + (infer__encoder(&m->hp) ? p->n_seq : 0);
     }
     for (i = 0; i < m->n_states; i++) /* a session's state, those that are kept, and two that a pass reads and makes */
         if (m->states[i].kind == INFER__STATE_RECURRENT)
@@ -142,9 +142,9 @@ static void infer__plan_sizes(infer__plan *p, const infer_model *m, const infer_
     infer__plan_pages(p, m);
     p->block_len = 4 * (uint64_t)p->batch + (uint64_t)p->n_seq * (1 + INFER__CACHE_GROUPS * (uint64_t)p->max_pages);
     if (p->n_pages[INFER__GROUP_CELLS]) p->block_len += 2 * (uint64_t)p->n_seq;
-    if (m->hp.not_causal || m->hp.n_enc || INFER__HAS_MEDIA) p->block_len += (uint64_t)p->batch;
+    if (infer__not_causal(&m->hp) || infer__n_enc(&m->hp) || INFER__HAS_MEDIA) p->block_len += (uint64_t)p->batch;
     if (INFER__HAS_MEDIA && m->hp.axes) p->block_len += INFER__AXES * (uint64_t)p->batch + INFER__MAX_HEAD_DIM / 2;
-    if (m->hp.n_enc) p->block_len += (uint64_t)p->n_seq;
+    if (infer__n_enc(&m->hp)) p->block_len += (uint64_t)p->n_seq;
     p->block_len += (uint64_t)p->batch * (uint64_t)infer__looks(m);
     infer__plan_needs(p, m);
     infer__plan_work(p, m);

@@ -87,7 +87,7 @@ static infer_result infer__pool_check(infer_model *m, infer_error *err) {
 }
 
 static int32_t infer__pool_usual(const infer_model *m) {
-    return m->hp.encoder || m->hp.n_enc ? INFER_POOL_MEAN : INFER_POOL_LAST;
+    return infer__encoder(&m->hp) || infer__n_enc(&m->hp) ? INFER_POOL_MEAN : INFER_POOL_LAST;
 }
 
 static int32_t infer__pool_default(const infer_model *m) {

@@ -7,9 +7,22 @@
  */
 #include "model.h"
 
-#define INFER__SLOT_ROW(slot, name, rows, cols, need) { name, INFER__D_##rows, INFER__D_##cols, need },
+/* Slots that layers of this build may have. The others have no name: their tensors are refused. */
+#define INFER__SLOT_FROM_TO(s, first, last) ((s) >= INFER__W_##first && (s) <= INFER__W_##last)
+#define INFER__LAYER_SLOT_HERE(s)                                                                                \
+    (INFER__HAS_VARIANTS || (s) == INFER__W_ATTN_NORM || (s) == INFER__W_FFN_NORM ||                             \
+     INFER__SLOT_FROM_TO(s, ATTN_QKV, ATTN_V_B) || INFER__SLOT_FROM_TO(s, ATTN_OUT, ATTN_OUT_B) ||                \
+     INFER__SLOT_FROM_TO(s, FFN_GATE, FFN_DOWN_B) || (s) == INFER__W_MOE_ROUTER ||                                \
+     (INFER__HAS_EXPERTS && INFER__SLOT_FROM_TO(s, MOE_ROUTER_B, SHARED_SCORE)))
+#define INFER__MODEL_SLOT_HERE(s)                                                                                \
+    (INFER__HAS_VARIANTS || (s) == INFER__W_TOKEN_EMBD || (s) == INFER__W_OUT_NORM || (s) == INFER__W_OUTPUT ||  \
+     (INFER__HAS_EMBED && INFER__SLOT_FROM_TO(s, CLS, DENSE_3)) || INFER__SLOT_FROM_TO(s, ROPE_FREQS, ROPE_SHORT))
+#define INFER__SLOT_ROW(slot, name, rows, cols, need) \
+    { INFER__LAYER_SLOT_HERE(INFER__W_##slot) ? name : NULL, INFER__D_##rows, INFER__D_##cols, need },
+#define INFER__MODEL_SLOT_ROW(slot, name, rows, cols, need) \
+    { INFER__MODEL_SLOT_HERE(INFER__W_##slot) ? name : NULL, INFER__D_##rows, INFER__D_##cols, need },
 static const infer__tensor_slot INFER__LAYER_SLOT_TABLE[] = { INFER__LAYER_SLOTS(INFER__SLOT_ROW) };
-static const infer__tensor_slot INFER__MODEL_SLOT_TABLE[] = { INFER__MODEL_SLOTS(INFER__SLOT_ROW) };
+static const infer__tensor_slot INFER__MODEL_SLOT_TABLE[] = { INFER__MODEL_SLOTS(INFER__MODEL_SLOT_ROW) };
 
 static const infer__weight *infer__opt(const infer__weight *w) { return w->type ? w : NULL; }
 
@@ -30,7 +43,13 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_QUERY: return l && l->q_gated ? 2 * q : q;
     case INFER__D_KEY: return k;
     case INFER__D_VALUE: return v;
+    case INFER__D_FF: return l ? (uint64_t)l->n_ff : 0;
+    case INFER__D_ATT: return l ? (uint64_t)l->n_head * (uint64_t)l->dim_v : 0;
+    case INFER__D_VOCAB: return (uint64_t)hp->n_vocab;
     case INFER__D_QKV: return infer__arch_of(m)->flags & INFER__QKV_WIDE ? 3 * q : q + k + v;
+    }
+    if (!INFER__HAS_VARIANTS && !INFER__HAS_EXPERTS) return 0;
+    switch (dim) {
     case INFER__D_SWITCH_RANK: return (uint64_t)hp->switches.rank;
     case INFER__D_SWITCH_RANKS: return pairs * (uint64_t)hp->switches.rank;
     case INFER__D_SWITCH_QUERY: return pairs * q;
@@ -38,12 +57,9 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
     case INFER__D_SWITCH_VALUE: return pairs * v;
     case INFER__D_SWITCH_MODEL: return pairs * (uint64_t)hp->n_embd;
     case INFER__D_SWITCH_FF: return l ? pairs * (uint64_t)l->n_ff : 0;
-    case INFER__D_ATT: return l ? (uint64_t)l->n_head * (uint64_t)l->dim_v : 0;
-    case INFER__D_FF: return l ? (uint64_t)l->n_ff : 0;
     case INFER__D_HEADS: return l ? (uint64_t)l->n_head : 0;
     case INFER__D_HEADS_Q: return q;
     case INFER__D_HEADS_K: return k;
-    case INFER__D_VOCAB: return (uint64_t)hp->n_vocab;
     case INFER__D_EXPERTS: return n_expert;
     case INFER__D_BUCKETS: return (uint64_t)hp->n_buckets;
     case INFER__D_USED: return (uint64_t)hp->n_used;
@@ -114,7 +130,7 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
 
 /* The name of a slot's tensor. */
 static void infer__slot_name(const infer__layer *l, const infer__tensor_slot *s, char name[96]) {
-    const size_t n = l && l->stack && strncmp(s->name, "blk.", 4) == 0 ? infer__format(name, 96, "%s.", l->stack) : 0;
+    const size_t n = INFER__HAS_VARIANTS && l && l->stack && strncmp(s->name, "blk.", 4) == 0 ? infer__format(name, 96, "%s.", l->stack) : 0;
     infer__format(name + n, 96 - n, s->name, l ? (int)l->block : 0, l ? (int)l->sub : 0);
     if (n && !l->stack[1]) infer__stack_rename(name, 96); /* names of steps are the file's */
 }
@@ -129,6 +145,7 @@ static infer__gguf_tensor *infer__slot_tensor(const infer_model *m, const infer_
     infer__slot_name(l, s, name);
     t = infer__gguf_tensor_find(&m->gguf, name);
     if (t || infer__stack_row_of(m)) return t;
+    if (!INFER__HAS_VARIANTS && !INFER__HAS_EXPERTS) return NULL;
     if (l->stack && s == &INFER__LAYER_SLOT_TABLE[INFER__W_ATTN_OUT]) {
         memcpy(strstr(name, "attn_output"), "attn_o.weight", sizeof "attn_o.weight");
         return infer__gguf_tensor_find(&m->gguf, name);
@@ -178,11 +195,12 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
                 (s >= INFER__W_GATE_SCALE && s <= INFER__W_DOWN_SCALE);
     int low = (s >= INFER__W_SWITCH_Q_A && s <= INFER__W_SWITCH_OUT_B) ||
               (s >= INFER__W_SWITCH_GATE_A && s <= INFER__W_SWITCH_DOWN_B);
+    if (!INFER__LAYER_SLOT_HERE(s)) return NULL;
     if (s >= INFER__W_STACK_IN_M0) return infer__stack_row_of(m) && infer__slot_read(l, s) ? infer__stack_slot(m, s) : NULL;
     if (scale && !(infer__arch_of(m)->flags & INFER__MATRIX_SCALES)) return NULL;
     if (low && !m->hp.switches.n) return NULL;
     if (s == INFER__W_ATTN_NEAR && !m->hp.n_buckets) return NULL;
-    if (s == INFER__W_ENCODED_NORM && l->index != m->hp.n_enc - 1) return NULL;
+    if (s == INFER__W_ENCODED_NORM && l->index != infer__n_enc(&m->hp) - 1) return NULL;
     if ((infer__arch_of(m)->flags & INFER__ATTN_NORM_2) && infer__slot_tensor(m, l, &second[0])) {
         if (s == INFER__W_ATTN_NORM || s == INFER__W_ATTN_NORM_B) return &second[s - INFER__W_ATTN_NORM];
         if (s == INFER__W_FFN_NORM || s == INFER__W_FFN_NORM_B) s += INFER__W_ATTN_NORM - INFER__W_FFN_NORM;
@@ -201,11 +219,12 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
 static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) {
     static const infer__tensor_slot decoder = { "dec.output_norm.weight", INFER__D_ONE, INFER__D_MODEL, 0 };
     static const infer__tensor_slot encoder = { "enc.output_norm.weight", INFER__D_ONE, INFER__D_MODEL, 0 };
+    if (!INFER__MODEL_SLOT_HERE(s)) return NULL;
     if (infer__stack_row_of(m)) return NULL; /* theirs are those of their first and last layers */
     if (m->hp.out_norm_off && (s == INFER__W_OUT_NORM || s == INFER__W_OUT_NORM_B)) return NULL;
-    if (s >= INFER__W_CLS && s <= INFER__W_DENSE_3 && !m->hp.encoder && m->hp.pooling != INFER_POOL_RANK) return NULL;
+    if (s >= INFER__W_CLS && s <= INFER__W_DENSE_3 && !infer__encoder(&m->hp) && m->hp.pooling != INFER_POOL_RANK) return NULL;
     if (s == INFER__W_OUT_NORM && (infer__arch_of(m)->flags & INFER__OUT_NORM_ENC)) return &encoder;
-    if (s == INFER__W_OUT_NORM && m->hp.n_enc) return &decoder;
+    if (s == INFER__W_OUT_NORM && infer__n_enc(&m->hp)) return &decoder;
     if (infer__arch_of(m)->flags & INFER__EMBD_NORM_IS_OUT) {
         if (s == INFER__W_EMBD_NORM || s == INFER__W_EMBD_NORM_B) return NULL;
         if (s == INFER__W_OUT_NORM) s = INFER__W_EMBD_NORM;
@@ -454,7 +473,7 @@ static infer_result infer__mute(infer_model *m, infer_error *err) {
     const char *removed;
     float *x;
     int32_t i;
-    if (!m->hp.mute[1]) return INFER_OK;
+    if (!INFER__HAS_VARIANTS || !m->hp.mute[1]) return INFER_OK;
     if (b->type)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: architecture \"%s\" has no use for it", b->name,
                             infer__arch_of(m)->name);
@@ -484,7 +503,7 @@ static infer_result infer__load_layer(infer_model *m, int32_t i, infer__load *x,
         if (!w->type) continue;
         r = infer__load_slot(m, l, infer__layer_slot(m, l, x->slot), w, x, budget, err);
         if (r) return r;
-        if (x->slot >= INFER__W_MOE_GATE && x->slot <= INFER__W_MOE_DOWN) /* of experts only those that are used */
+        if (INFER__HAS_EXPERTS && x->slot >= INFER__W_MOE_GATE && x->slot <= INFER__W_MOE_DOWN) /* of experts only those that are used */
             bytes = bytes / (uint64_t)m->hp.n_expert * (uint64_t)m->hp.n_used;
         if (i < m->hp.n_layer) m->token_bytes += bytes;
     }
@@ -510,7 +529,7 @@ static infer_result infer__weights_load(infer_model *m, infer__load *x, infer__b
         if (infer__budget_over(budget, 4 * INFER__LAYER_SLOT_COUNT)) return INFER_MORE;
     }
     if ((r = infer__mute(m, err)) != INFER_OK) return r;
-    if (!m->w[INFER__W_OUTPUT].type && !m->hp.encoder) m->w[INFER__W_OUTPUT] = m->w[INFER__W_TOKEN_EMBD];
+    if (!m->w[INFER__W_OUTPUT].type && !infer__encoder(&m->hp)) m->w[INFER__W_OUTPUT] = m->w[INFER__W_TOKEN_EMBD];
     m->token_bytes += m->w[INFER__W_OUTPUT].row_bytes * (uint64_t)m->w[INFER__W_OUTPUT].rows;
     for (s = INFER__W_PER_LAYER_PROJ; s <= INFER__W_ALTUP_UNEMBD; s++)
         m->token_bytes += m->w[s].row_bytes * (uint64_t)m->w[s].rows;

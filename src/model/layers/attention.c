@@ -361,7 +361,7 @@ static int64_t infer__mix_attention_cols(const infer_model *m, const infer__laye
 
 /* Keys and values; those of a window in separate pages, which are freed as the window moves. */
 static void infer__mix_attention_state(infer_model *m, infer__layer *l, infer__part *p) {
-    int32_t group = INFER__VARIANT(l->window && !m->hp.encoder) ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
+    int32_t group = INFER__VARIANT(l->window && !infer__encoder(&m->hp)) ? INFER__GROUP_WINDOW : INFER__GROUP_FULL;
     if (INFER__VARIANT(l->kv_from)) {
         const infer__part *from = infer__layer_part(&m->layers[l->kv_from - 1], INFER__SUBLAYER_ATTENTION);
         p->state[0] = from->state[0];

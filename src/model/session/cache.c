@@ -48,7 +48,7 @@ static int32_t infer__group_window(const infer_model *m, int32_t group) {
 static int32_t infer__state_buf(const infer_model *m, int32_t state) {
     const infer__state *s = &m->states[state];
     int32_t i;
-    for (i = 0; i < state && (m->hp.encoder || s->layer < m->hp.n_enc); i++)
+    for (i = 0; i < state && (infer__encoder(&m->hp) || s->layer < infer__n_enc(&m->hp)); i++)
         if (infer__state_here(m, i) && m->states[i].kind == s->kind && m->states[i].n_head == s->n_head &&
             m->states[i].dim == s->dim && infer__state_place(m, i) == infer__state_place(m, state))
             return i;

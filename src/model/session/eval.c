@@ -49,7 +49,7 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
         return infer__error(err, INFER_ERR_ARGUMENT, "step %d needs tokens or embeddings, one of the two", (int)i);
     if (st->outputs < 0 || st->outputs > 7 || (st->outputs & 3) == 3)
         return infer__error(err, INFER_ERR_ARGUMENT, "step %d: outputs %d is unknown", (int)i, (int)st->outputs);
-    if (c->model->hp.encoder && ((st->outputs & 3) || s->n > 0))
+    if (infer__encoder(&c->model->hp) && ((st->outputs & 3) || s->n > 0))
         return infer__error(err, s->n > 0 ? INFER_ERR_STATE : INFER_ERR_UNSUPPORTED,
                             s->n > 0 ? "step %d: an encoder (%s) sees texts whole: rewind the session to 0"
                                      : "step %d: an encoder (%s) gives no logits: ask for INFER_OUT_HIDDEN alone",
@@ -61,7 +61,7 @@ static infer_result infer__step_check(const infer_context *c, const infer_step *
         if (st->tokens[j] >= c->model->hp.n_vocab || st->tokens[j] == -1 || (st->tokens[j] < 0 && !INFER__HAS_MEDIA))
             return infer__error(err, INFER_ERR_ARGUMENT, "step %d: token %d is %d, outside 0..%d", (int)i, (int)j,
                                 (int)st->tokens[j], (int)c->model->hp.n_vocab - 1);
-    if (c->model->hp.n_enc && !s->encodes && (!s->source || s->source->n == 0))
+    if (infer__n_enc(&c->model->hp) && !s->encodes && (!s->source || s->source->n == 0))
         return infer__error(err, INFER_ERR_STATE, "step %d: there is no text to answer yet: infer_session_encode",
                             (int)i);
     if (infer__session_whole(s) && st->n > c->plan.batch) /* they attend to each other: one pass */
@@ -130,12 +130,12 @@ static void infer__pass_begin(infer_context *c) {
     p->pages[1] = at += (int64_t)n_seq * p->max_pages;
     at += (int64_t)n_seq * p->max_pages;
     p->cell_in = p->cell_out = p->end = p->source = NULL;
-    if (c->model->hp.n_enc && !c->encodes) {
+    if (infer__n_enc(&c->model->hp) && !c->encodes) {
         p->source = at;
         at += n_seq;
     }
     c->row_end = NULL;
-    if (c->model->hp.not_causal || c->encodes) {
+    if (infer__not_causal(&c->model->hp) || c->encodes) {
         p->end = at;
         at += batch;
     } else if (INFER__HAS_MEDIA) {

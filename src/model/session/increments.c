@@ -426,7 +426,7 @@ static infer_result infer__session_load_more(infer_session *s, infer_session_mar
     if (!read || !mark)
         return infer__error(&s->error, INFER_ERR_ARGUMENT, "infer_session_load_more: %s is NULL",
                             read ? "mark" : "read");
-    if (m->hp.encoder)
+    if (infer__encoder(&m->hp))
         return infer__error(&s->error, INFER_ERR_UNSUPPORTED, "infer_session_load_more: an encoder keeps nothing");
     memset(&in, 0, sizeof in);
     in.s = s;

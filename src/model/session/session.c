@@ -41,7 +41,7 @@ static uint64_t infer__session_bytes(const infer__plan *p, const infer_model *m)
     n += infer__block_bytes((uint64_t)p->cells * sizeof(infer_token));
     n += INFER__CACHE_GROUPS * infer__block_bytes((uint64_t)p->max_pages * sizeof(int32_t));
     n += infer__block_bytes(infer__further_bytes(&m->hp));
-    n += infer__block_bytes(m->hp.encoder ? 0 : (uint64_t)m->hp.n_vocab * sizeof(float));
+    n += infer__block_bytes(infer__encoder(&m->hp) ? 0 : (uint64_t)m->hp.n_vocab * sizeof(float));
     return n;
 }
 
@@ -84,7 +84,7 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
     if (infer__further_bytes(&m->hp)) s->further = (float *)infer__calloc(mem, infer__further_bytes(&m->hp), 1);
     if (!s->tokens || (infer__further_bytes(&m->hp) && !s->further) || !s->pages[0] || !s->pages[1] ||
         !infer__results_reserve(s, s->top_wanted) ||
-        !infer__rows_reserve(mem, &s->logits, &s->logits_cap, !m->hp.encoder, m->hp.n_vocab)) {
+        !infer__rows_reserve(mem, &s->logits, &s->logits_cap, !infer__encoder(&m->hp), m->hp.n_vocab)) {
         infer__session_free(s);
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a session of %d positions", (int)cap);
     }

@@ -59,7 +59,7 @@ static infer_result infer__session_encode(infer_session *s, const infer_token *t
     infer_result r;
     infer__error_clear(&e);
     if (INFER__HAS_SOURCE && s->source && s->source->paused) r = infer__session_slice(s->source, s->until, &e);
-    else if (!INFER__HAS_SOURCE || !s->context->model->hp.n_enc)
+    else if (!INFER__HAS_SOURCE || !infer__n_enc(&s->context->model->hp))
         r = infer__error(&e, INFER_ERR_UNSUPPORTED, "architecture \"%s\" has no encoder beside a decoder",
                          infer__arch_of(s->context->model)->name);
     else if (!tokens || n < 1)

@@ -222,7 +222,7 @@ static uint64_t infer__page_most(const infer_context *c) {
 
 /* 1 for a slot that is saved: not those of an encoder, which loading encodes again. */
 static int infer__state_saved(const infer_model *m, int32_t state) {
-    return !m->states[state].source && m->states[state].layer >= m->hp.n_enc;
+    return !m->states[state].source && m->states[state].layer >= infer__n_enc(&m->hp);
 }
 
 /* Slots are saved in runs: those of one layer and group have their first pages side by side, then the second, ... */
@@ -273,7 +273,7 @@ static void infer__cell_move(infer_context *c, int32_t state, int32_t cell, char
 static infer_result infer__save_check(infer_session *s, const char *call) {
     int32_t lost = s->n_valid; /* also rows of media, which are not saved */
     while (lost < s->n && s->tokens[lost] >= 0) lost++;
-    if (s->context->model->hp.encoder)
+    if (infer__encoder(&s->context->model->hp))
         return infer__error(&s->error, INFER_ERR_UNSUPPORTED, "%s: an encoder keeps nothing", call);
     if (lost == s->n) return INFER_OK;
     return infer__error(&s->error, INFER_ERR_STATE,
@@ -379,8 +379,8 @@ static infer_result infer__state_check(infer_session *s, const uint32_t *w) {
                             "infer_session_load: saved with a context of %s %d positions, "
                             "which this model rotates otherwise",
                             w[11] ? "more than" : "at most", (int)c->model->hp.rope_ctx);
-    if (w[12] > (c->model->hp.n_enc ? (uint32_t)INFER__MIN(s->cap, c->plan.batch) : 0) ||
-        (!w[12] && c->model->hp.n_enc && w[7]))
+    if (w[12] > (infer__n_enc(&c->model->hp) ? (uint32_t)INFER__MIN(s->cap, c->plan.batch) : 0) ||
+        (!w[12] && infer__n_enc(&c->model->hp) && w[7]))
         return infer__error(&s->error, INFER_ERR_FORMAT,
                             "infer_session_load: word 12, the length of the source, is %u", (unsigned)w[12]);
     if (w[13] > w[7])
@@ -598,7 +598,7 @@ static infer_result infer__session_load(infer_session *session, infer_read_fn re
     memset(&image, 0, sizeof image);
     if (!read) return infer__error(&session->error, INFER_ERR_ARGUMENT, "infer_session_load: read is NULL");
     c = session->context;
-    if (c->model->hp.encoder)
+    if (infer__encoder(&c->model->hp))
         return infer__error(&session->error, INFER_ERR_UNSUPPORTED, "infer_session_load: an encoder keeps nothing");
     if (read(user, image.w, sizeof image.w) != sizeof image.w)
         return infer__error(&session->error, INFER_ERR_IO, "infer_session_load: no header");
