@@ -36,6 +36,7 @@ static infer_result infer__model_check_params(const infer_model_params *p, infer
         return infer__error(err, INFER_ERR_ARGUMENT, "gpu_layers is %d", (int)p->gpu_layers);
     if (p->preload < 0 || p->preload > 2)
         return infer__error(err, INFER_ERR_ARGUMENT, "preload is %d, outside 0..2", (int)p->preload);
+    if (!INFER__HAS_OFFLOAD && p->preload) return infer__left_out(err, "preloading and offloading", "INFER_NO_OFFLOAD");
     if (!p->allocator.alloc != !p->allocator.free)
         return infer__error(err, INFER_ERR_ARGUMENT, "allocator: %s is NULL, give both or neither",
                             p->allocator.alloc ? "free" : "alloc");
@@ -246,7 +247,7 @@ INFER_API infer_result infer_model_close(infer_model *model) {
 INFER_API infer_result infer_model_offload(infer_model *model, infer_error *err) {
     if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "infer_model_offload: model is NULL");
     infer__error_clear(err);
-    if (!INFER__HAS_OFFLOAD) return infer__left_out(err, "offloading of weights", "INFER_NO_OFFLOAD");
+    if (!INFER__HAS_OFFLOAD) return infer__left_out(err, "preloading and offloading", "INFER_NO_OFFLOAD");
     infer__model_hold(model); /* its allocator might close it */
     return infer__model_let(model, infer__weights_offload(model, err));
 }
@@ -254,7 +255,7 @@ INFER_API infer_result infer_model_offload(infer_model *model, infer_error *err)
 INFER_API infer_result infer_model_reload(infer_model *model, infer_error *err) {
     if (!model) return infer__error(err, INFER_ERR_ARGUMENT, "infer_model_reload: model is NULL");
     infer__error_clear(err);
-    if (!INFER__HAS_OFFLOAD) return infer__left_out(err, "offloading of weights", "INFER_NO_OFFLOAD");
+    if (!INFER__HAS_OFFLOAD) return infer__left_out(err, "preloading and offloading", "INFER_NO_OFFLOAD");
     infer__model_hold(model);
     return infer__model_let(model, infer__weights_reload(model, err));
 }

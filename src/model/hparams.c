@@ -264,6 +264,8 @@ static void infer__read_router(infer__keys *k, infer__hparams *hp) {
     int32_t function = 0;
     int given = infer__gguf_peek(k->g, infer__key_name(k, "expert_gating_func")) != NULL;
     const int normalise = infer__key_bool(k, "expert_weights_norm", !raw);
+    r->scale = infer__key_float(k, "expert_weights_scale");
+    if (!INFER__HAS_EXPERTS) return; /* these are in files without experts, too */
     if (hp->n_expert) function = infer__key_int(k, "expert_gating_func", 0, INFER__GATING_SQRT_SOFTPLUS, 0, 0);
     r->n_expert = hp->n_expert;
     r->n_used = hp->n_used;
@@ -272,7 +274,6 @@ static void infer__read_router(infer__keys *k, infer__hparams *hp) {
     r->normalise = normalise || (infer__arch_of(k->m)->experts & INFER__EXPERTS_SUM) ||
                    (!raw && given && function == INFER__GATING_NONE) || function == INFER__GATING_SOFTMAX_USED;
     r->floor = 1e-20f;
-    r->scale = infer__key_float(k, "expert_weights_scale");
     if (r->scale == 0) r->scale = 1;
     if (function == INFER__GATING_SOFTMAX_USED && infer__first_rows(k->m, "blk.%d.exp_probs_b.bias"))
         infer__key_unsupported(k, "expert_gating_func", "with a bias of the choice only 0, 1, 2 and 4");
@@ -460,7 +461,7 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
 static void infer__check_moe_step(infer__keys *k, const infer__layer *l) {
     const infer__hparams *hp = &k->m->hp;
     int experts = infer__layer_has(k->m, l, INFER__W_MOE_ROUTER);
-    if (k->failed || hp->moe_step == 0) return;
+    if (!INFER__HAS_EXPERTS || k->failed || hp->moe_step == 0) return;
     if (experts == (l->index >= hp->leading_dense && (l->index + 1) % hp->moe_step == 0)) return;
     k->failed = 1;
     infer__error(k->err, INFER_ERR_FORMAT,
@@ -495,8 +496,8 @@ static void infer__read_layer(infer_model *m, infer__keys *k, infer__layer *l) {
     if (k->failed) return;
     if (a->flags & INFER__FF_TWICE) l->n_ff /= 2;
     l->act = m->hp.act;
-    if (l->act == INFER__ACT_XIELU) infer__read_xielu(k, l);
-    if (l->act == INFER__ACT_SITU) {
+    if (INFER__HAS_VARIANTS && l->act == INFER__ACT_XIELU) infer__read_xielu(k, l);
+    if (INFER__HAS_VARIANTS && l->act == INFER__ACT_SITU) {
         l->xielu[0] = infer__key_positive(k, "activation.situ_beta", 1);
         l->xielu[1] = infer__key_float(k, "activation.situ_linear_beta");
     }
@@ -520,7 +521,7 @@ static void infer__read_expert_widths(infer_model *m, infer__keys *k) {
     infer__hparams *hp = &m->hp;
     uint64_t rows, fused;
     int32_t one = hp->n_ff_shared, n;
-    if (hp->n_expert == 0) return;
+    if (!INFER__HAS_EXPERTS || hp->n_expert == 0) return;
     if (hp->n_ff_expert == 0) {
         rows = infer__first_rows(m, "blk.%d.ffn_up_exps.weight") / (uint64_t)hp->n_expert;
         fused = infer__first_rows(m, "blk.%d.ffn_gate_up_exps.weight") / (uint64_t)hp->n_expert / 2;

@@ -92,7 +92,7 @@ static infer_result infer__model_stage(infer_model *m, infer__building *x, infer
         break;
     case INFER__BUILD_SAMPLE: r = m->sizes_only ? INFER_OK : infer__weights_sample(m, &x->why); break;
     default:
-        if (m->sizes_only || !m->params.preload) break;
+        if (!INFER__HAS_OFFLOAD || m->sizes_only || !m->params.preload) break;
         r = infer__preload_some(m, &x->load, budget, &x->why);
         if (r != INFER_MORE) x->device = r;
     }

@@ -395,7 +395,8 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     if (!r) r = infer__rope_check(m, err);
     for (i = 0; i < m->gguf.n_tensors && !r; i++)
         if (!bound[i] && !infer__listed(infer__arch_of(m)->ignore, m->gguf.tensors[i].name) &&
-            !infer__beyond_layers(m, m->gguf.tensors[i].name) && !infer__stack_other(m, m->gguf.tensors[i].name)) {
+            !infer__beyond_layers(m, m->gguf.tensors[i].name) &&
+            !(infer__stack_row_of(m) && infer__stack_other(m, m->gguf.tensors[i].name))) {
             if (m->params.allow_unknown)
                 infer__log(&m->report, 2, "tensor %s: ignored, the model may compute something else",
                            m->gguf.tensors[i].name);
@@ -435,7 +436,7 @@ static float infer__slot_float(const infer__layer *l, int slot, float absent) {
 static infer_result infer__split_fused(infer_model *m, infer__layer *l, infer_error *err) {
     infer_result r = INFER_OK;
     int32_t i;
-    if (m->stack.ranged) r = infer__stack_ranges(m, l, err);
+    if (INFER__HAS_MEDIA && m->stack.ranged) r = infer__stack_ranges(m, l, err);
     for (i = 0; i < l->n_parts && !r; i++) {
         if (l->parts[i].kind->split) r = l->parts[i].kind->split(m, l, err);
         if (!r && l->parts[i].times >= 0) r = infer__weight_inverse(m, &l->w[l->parts[i].times], err);
@@ -545,6 +546,7 @@ static infer_result infer__weights_sample(infer_model *m, infer_error *err) {
     infer_result r = INFER_OK;
     const int32_t n = m->gguf.n_tensors;
     int32_t i, k;
+    if (!INFER__HAS_SAVE && !INFER__HAS_RANGES && !INFER__HAS_ADAPTERS) return INFER_OK; /* nothing is compared */
     m->weights_print = INFER__FNV;
     for (i = 0; i < n; i++) {
         const infer__gguf_tensor *t = &m->gguf.tensors[i];

@@ -4,7 +4,7 @@
 static infer_result infer__encode_call(infer_media **out, infer_model *model, const infer_image *images, int32_t n,
                                        const infer_sound *sound, const infer_encode_params *params, infer_error *err) {
     infer_result r;
-    if (out) *out = NULL;
+    if (!INFER__HAS_MEDIA) return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA");
     if (!out || !model) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", out ? "model" : "out");
     infer__error_clear(err);
     infer__model_hold(model);
@@ -15,6 +15,7 @@ static infer_result infer__encode_call(infer_media **out, infer_model *model, co
 INFER_API infer_result infer_media_encode(infer_media **out, infer_model *model, const infer_image *images, int32_t n,
                                           const infer_encode_params *params, infer_error *err) {
     if (out) *out = NULL;
+    if (!INFER__HAS_MEDIA) return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA");
     if (!images || n < 1)
         return infer__error(err, INFER_ERR_ARGUMENT, images ? "n is %d" : "images is NULL", (int)n);
     return infer__encode_call(out, model, images, n, NULL, params, err);
@@ -26,6 +27,7 @@ INFER_API infer_result infer_media_encode_sound(infer_media **out, infer_model *
     infer_sound other;
     infer_result r;
     if (out) *out = NULL;
+    if (!INFER__HAS_MEDIA) return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA");
     if (!sound) return infer__error(err, INFER_ERR_ARGUMENT, "sound is NULL");
     if (sound->rate == INFER__SOUND_RATE || !sound->samples || sound->n < 1)
         return infer__encode_call(out, model, NULL, 0, sound, params, err);
@@ -45,7 +47,7 @@ INFER_API int32_t infer_media_positions(const infer_media *media, int32_t *embed
 
 INFER_API const float *infer_media_embeddings(const infer_media *media, int32_t number, int32_t *n, int32_t *width) {
     int32_t i;
-    for (i = 0; media && i < media->n_parts; i++) {
+    for (i = 0; INFER__HAS_MEDIA && media && i < media->n_parts; i++) {
         if (!media->parts[i].rows || number-- > 0) continue;
         if (n) *n = media->parts[i].n;
         if (width) *width = media->model->hp.n_embd * (1 + media->model->hp.n_deepstack);
@@ -62,6 +64,7 @@ INFER_API infer_result infer_media_tokens(const infer_model *model, const char *
     infer_result r;
     const int begins = n_media > 0 && (flags & INFER_TEXT_ADD_SPECIAL); /* once, not for each piece of the text */
     if (count) *count = 0;
+    if (!INFER__HAS_MEDIA) return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA");
     r = infer__text_check(model, "text", text, n, flags, INFER_TEXT_SPECIAL, out, cap, count, err);
     if (r == INFER_OK) r = infer__media_check(model, media, n_media, err);
     if (r != INFER_OK) return r;

@@ -11,7 +11,9 @@
  */
 #include "../model.h"
 
-static int infer__cells_used(const infer_context *c) { return c->cache.groups[INFER__GROUP_CELLS].n_pages > 0; }
+static int infer__cells_used(const infer_context *c) {
+    return INFER__VARIANT(c->cache.groups[INFER__GROUP_CELLS].n_pages > 0);
+}
 
 static void infer__cell_drop(infer_context *c, int32_t *cell) {
     infer__cache_group *g = &c->cache.groups[INFER__GROUP_CELLS];

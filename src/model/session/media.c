@@ -89,6 +89,7 @@ static infer_token infer__media_token(const infer__media_part *p, int32_t i) {
 /* The span that has a position, NULL when it is text's. */
 static const infer__media_span *infer__span_at(const infer_session *s, int32_t pos) {
     int32_t i;
+    if (!INFER__HAS_MEDIA) return NULL;
     for (i = s->n_spans - 1; i >= 0 && s->spans[i].at > pos; i--) {}
     return i >= 0 && pos < s->spans[i].at + s->spans[i].n ? &s->spans[i] : NULL;
 }
@@ -104,12 +105,12 @@ static int32_t infer__span_start(const infer_session *s, int32_t pos) {
 }
 
 static void infer__spans_cut(infer_session *s, int32_t n) {
-    while (s->n_spans && s->spans[s->n_spans - 1].at >= n) infer__media_let(s->spans[--s->n_spans].media);
+    while (INFER__HAS_MEDIA && s->n_spans && s->spans[s->n_spans - 1].at >= n) infer__media_let(s->spans[--s->n_spans].media);
 }
 
 static int infer__spans_reserve(infer_session *s, int32_t n) {
     infer__media_span *p;
-    if (n <= s->spans_cap) return 1;
+    if (!INFER__HAS_MEDIA || n <= s->spans_cap) return 1;
     p = (infer__media_span *)infer__realloc(&s->context->model->mem, s->spans, (uint64_t)n + 4, sizeof *p);
     if (!p) return 0;
     s->spans = p;
@@ -119,6 +120,7 @@ static int infer__spans_reserve(infer_session *s, int32_t n) {
 
 static int infer__spans_fork(infer_session *to, const infer_session *from) {
     int32_t i;
+    if (!INFER__HAS_MEDIA) return 1;
     if (!infer__spans_reserve(to, from->n_spans)) return 0;
     for (i = 0; i < from->n_spans; i++) {
         to->spans[i] = from->spans[i];
@@ -168,6 +170,7 @@ static int32_t infer__media_chunk(const infer_session *s, const infer_token *tok
     const infer__media_span *had = infer__span_at(s, s->n);
     infer_media *of;
     int32_t j = had ? had->at + had->n - s->n : 0;
+    if (!INFER__HAS_MEDIA) return n;
     while (j < n) {
         const infer__media_part *part = tokens[j] < 0 ? infer__offered(s, tokens[j], &of) : NULL;
         if (part && part->whole && part->n > n - j) return j > 0 ? j : INFER__MIN(part->n, left);
@@ -222,6 +225,7 @@ static infer_result infer__spans_take(const infer_step *st, infer_error *err) {
     const infer__media_span *had = infer__span_at(s, s->n);
     int32_t j = 0;
     infer_result r = INFER_OK;
+    if (!INFER__HAS_MEDIA) return r;
     if (had && (!st->tokens || st->tokens[0] >= 0))
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "position %d is inside a picture or sound, which goes on to %d: its rows come next",
@@ -281,6 +285,7 @@ static void infer__span_row(infer_context *c, const infer_session *s, int32_t r,
 static void infer__spans_use(infer_context *c) {
     infer__pass *p = &c->ctx.pass;
     int32_t k;
+    if (!INFER__HAS_MEDIA) return;
     if (c->n_whole) p->end = c->row_end;
     p->axes = c->model->hp.axes;
     p->n_axes = INFER__MAX_HEAD_DIM / 2;

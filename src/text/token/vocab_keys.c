@@ -6,19 +6,19 @@
 #include "../text.h"
 
 enum { INFER__KEY_WHOLE, INFER__KEY_BEGINS, INFER__KEY_ENDS, INFER__KEY_EMPTY };
-static const struct { int how; const char *text, *why; } INFER__IDLE_TOKEN_KEYS[] = {
-    { INFER__KEY_WHOLE, "tokenizer.ggml.merges", "only vocabularies of BPE have merges: llama.cpp writes them for others too" },
-    { INFER__KEY_WHOLE, "tokenizer.ggml.pre", "only texts for BPE are split first" },
-    { INFER__KEY_WHOLE, "tokenizer.ggml.scores", "BPE, WordPiece and RWKV choose without scores" },
-    { INFER__KEY_WHOLE, "tokenizer.ggml.token_type", "there are no tokens" },
-    { INFER__KEY_WHOLE, "tokenizer.ggml.token_type_count", "kinds of segments of BERT, no kinds of tokens" },
-    { INFER__KEY_WHOLE, "tokenizer.ggml.suppress_tokens", "a sampler's choice: ids and logits stay as they are" },
-    { INFER__KEY_WHOLE, "tokenizer.huggingface.json", "the same vocabulary in another form" },
-    { INFER__KEY_WHOLE, "tokenizer.rwkv.world", "the same vocabulary in another form" },
-    { INFER__KEY_EMPTY, "tokenizer.ggml.precompiled_charsmap", "a map of characters is read for Unigram alone" },
-    { INFER__KEY_BEGINS, "tokenizer.chat_template", "conversations: read when one is written" },
-    { INFER__KEY_ENDS, "_token_id", "an id with a purpose that is not known here; its text is a token like others" },
-    { INFER__KEY_ENDS, "_token_ids", "ids with a purpose that is not known here" },
+static const struct { int how; const char *text; } INFER__IDLE_TOKEN_KEYS[] = {
+    { INFER__KEY_WHOLE, "tokenizer.ggml.merges" }, /* only vocabularies of BPE have merges: llama.cpp writes them for others too */
+    { INFER__KEY_WHOLE, "tokenizer.ggml.pre" }, /* only texts for BPE are split first */
+    { INFER__KEY_WHOLE, "tokenizer.ggml.scores" }, /* BPE, WordPiece and RWKV choose without scores */
+    { INFER__KEY_WHOLE, "tokenizer.ggml.token_type" }, /* there are no tokens */
+    { INFER__KEY_WHOLE, "tokenizer.ggml.token_type_count" }, /* kinds of segments of BERT, no kinds of tokens */
+    { INFER__KEY_WHOLE, "tokenizer.ggml.suppress_tokens" }, /* a sampler's choice: ids and logits stay as they are */
+    { INFER__KEY_WHOLE, "tokenizer.huggingface.json" }, /* the same vocabulary in another form */
+    { INFER__KEY_WHOLE, "tokenizer.rwkv.world" }, /* the same vocabulary in another form */
+    { INFER__KEY_EMPTY, "tokenizer.ggml.precompiled_charsmap" }, /* a map of characters is read for Unigram alone */
+    { INFER__KEY_BEGINS, "tokenizer.chat_template" }, /* conversations: read when one is written */
+    { INFER__KEY_ENDS, "_token_id" }, /* an id with a purpose that is not known here; its text is a token like others */
+    { INFER__KEY_ENDS, "_token_ids" }, /* ids with a purpose that is not known here */
 };
 
 static int infer__token_key_idle(const infer__kv *kv) {
