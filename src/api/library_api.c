@@ -124,6 +124,9 @@ static const char infer__build_without[] = ""
 #ifdef INFER_NO_SLICES
     " no-slices"
 #endif
+#ifdef INFER_NO_SPLIT
+    " no-split"
+#endif
 #ifdef INFER_ONLY_QUANTS
     " some-types"
 #endif

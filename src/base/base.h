@@ -120,7 +120,9 @@
                             _Pragma("clang attribute push(__attribute__((noinline)), apply_to = function)")
 #  define INFER__COLD_END _Pragma("clang attribute pop") _Pragma("clang attribute pop")
 #elif defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
-#  if defined(INFER_MINIMAL)
+#  if defined(INFER_MINIMAL) && __GNUC__ >= 12
+#    define INFER__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"Oz\")")
+#  elif defined(INFER_MINIMAL)
 #    define INFER__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"Os\")")
 #  else
 #    define INFER__COLD_BEGIN _Pragma("GCC push_options") \

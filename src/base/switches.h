@@ -80,6 +80,9 @@
 #  ifndef INFER_NO_SLICES
 #    define INFER_NO_SLICES
 #  endif
+#  ifndef INFER_NO_SPLIT
+#    define INFER_NO_SPLIT
+#  endif
 #  ifndef INFER_ONLY_QUANTS
 #    define INFER_ONLY_QUANTS
 #  endif
@@ -225,6 +228,11 @@
 #  define INFER__HAS_SLICES 0
 #else
 #  define INFER__HAS_SLICES 1
+#endif
+#if defined(INFER_NO_SPLIT)
+#  define INFER__HAS_SPLIT 0
+#else
+#  define INFER__HAS_SPLIT 1
 #endif
 
 /* Every GPU API is loaded at run time. Tests keep the code for their doubles of drivers, which are linked.

@@ -771,7 +771,7 @@ static infer_result infer__gguf_open_source(infer__gguf *g, const infer__gguf_or
     infer__source *s = &g->sources[i];
     infer_result r;
     if (o->path && i == 0) r = infer__source_open_path(s, o->path, o->want_map, err);
-    else if (o->path) r = infer__gguf_open_beside(g, o->path, i, n, o->want_map, err);
+    else if (INFER__HAS_SPLIT && o->path) r = infer__gguf_open_beside(g, o->path, i, n, o->want_map, err);
     else if (o->io) r = infer__source_open_io(s, &o->io[i], err);
     else r = infer__source_open_memory(s, g->mem, o->data, o->size, err);
     if (r == INFER_OK) g->n_sources = i + 1;
@@ -786,9 +786,12 @@ static infer_result infer__gguf_open_source(infer__gguf *g, const infer__gguf_or
 static infer_result infer__gguf_check_split(const infer__gguf_origin *o, const infer__gguf_part *first, int32_t given,
                                             infer_error *err) {
     uint64_t count = INFER__MAX(first->count, 1);
+    if (!INFER__HAS_SPLIT && (count > 1 || given > 1))
+        return infer__left_out(err, "models in several files", "INFER_NO_SPLIT");
     if (first->no >= count)
         return infer__error(err, INFER_ERR_FORMAT, "metadata key \"split.no\": %d, but \"split.count\" is %d",
                             (int)first->no, (int)first->count);
+    if (!INFER__HAS_SPLIT) return INFER_OK;
     if (first->no != 0)
         return infer__error(err, INFER_ERR_ARGUMENT, "this is part %d of a model split into %d: open the first part",
                             (int)first->no + 1, (int)count);
@@ -810,7 +813,7 @@ static infer_result infer__gguf_check_split(const infer__gguf_origin *o, const i
 /* Checks that the parsed part is the expected one. */
 static infer_result infer__gguf_part_check(infer__gguf_opening *x, infer_error *err) {
     infer_result r;
-    if (x->part == 0) {
+    if (!INFER__HAS_SPLIT || x->part == 0) {
         x->first = x->info;
         r = infer__gguf_check_split(&x->origin, &x->first, x->given, err);
         x->n_parts = (int32_t)INFER__MAX(x->first.count, 1);
@@ -825,7 +828,7 @@ static infer_result infer__gguf_part_check(infer__gguf_opening *x, infer_error *
 
 static infer_result infer__gguf_finish(infer__gguf_opening *x, infer__gguf *g, infer_error *err) {
     infer_result r;
-    if (x->n_parts > 1 && x->first.has_tensors && x->first.tensors != (uint64_t)g->n_tensors)
+    if (INFER__HAS_SPLIT && x->n_parts > 1 && x->first.has_tensors && x->first.tensors != (uint64_t)g->n_tensors)
         return infer__error(err, INFER_ERR_FORMAT, "metadata key \"split.tensors.count\": %d, but the %d parts have %d",
                             (int)x->first.tensors, (int)x->n_parts, (int)g->n_tensors);
     r = infer__gguf_index(g, 0, err);
@@ -857,7 +860,7 @@ static infer_result infer__gguf_open_parts(infer__gguf_opening *x, infer__gguf *
         r = infer__gguf_parse_part(x);
         if (r == INFER_OK) r = infer__gguf_part_check(x, err);
         if (r != INFER_OK) return r;
-        x->stage = ++x->part < x->n_parts ? INFER__GGUF_FILE : INFER__GGUF_INDEX;
+        x->stage = INFER__HAS_SPLIT && ++x->part < x->n_parts ? INFER__GGUF_FILE : INFER__GGUF_INDEX;
     }
     return infer__gguf_finish(x, g, err);
 }
