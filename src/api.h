@@ -535,15 +535,25 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_CHAT             no templates and no conversations
     INFER_NO_GRAMMAR          no grammars and no JSON Schema
     INFER_NO_ADAPTERS         no LoRA and no control vectors
-    INFER_NO_DESCRIBE         no infer_model_describe
+    INFER_NO_DESCRIBE         no infer_model_describe; keys that are refused are named without the reason
     INFER_NO_DRAFTS           no speculative decoding: draft, lookup, mtp
     INFER_NO_EMBED            no vectors, labels and scores of texts
     INFER_NO_ENCODE           no infer_type_encode
     INFER_NO_EXPERTS          no mixtures of experts
+    INFER_NO_FILL             no infer_session_fill and no infer_infill
+    INFER_NO_GUIDES           no guidance by negative prompts
+    INFER_NO_JSON             no infer_json_*
     INFER_NO_MEDIA            no pictures and sound: no decoders, no projectors
+    INFER_NO_OFFLOAD          no infer_model_offload and no model_params.preload
     INFER_NO_QUEUE            no queues, hence no infer_generate_best
+    INFER_NO_RANGES           no models of some of a file's layers
     INFER_NO_SAVE             sessions are neither saved nor loaded
-                              Calls of what these ten leave out return INFER_ERR_UNSUPPORTED and name the switch
+    INFER_NO_SCORES           no infer_session_score
+    INFER_NO_SLICES           nothing in slices: no infer_model_open_begin, infer_eval_slice, infer_generation_begin,
+                              and no budgets of infer_embed_step and infer_queue_step
+    INFER_NO_SPLIT            no models in several files
+                              Calls of what these and the five before them leave out return INFER_ERR_UNSUPPORTED and
+                              name the switch
     INFER_ONLY_ARCHS          architectures, with the layers and ops that no other one has: INFER_ARCH_llama
     INFER_ONLY_TOKENIZERS     tokenizer.ggml.model: INFER_TOKENIZER_llama, _gpt2, _gemma4, _whitespace, _bert, _t5,
                               _rwkv, _plamo2
@@ -558,9 +568,13 @@ Define them before including infer.h in the file that holds the implementation.
                               Of these six only what is listed is kept, for instance -DINFER_ONLY_ARCHS
                               -DINFER_ARCH_qwen3 -DINFER_ARCH_jina_bert_v2 (- and . are written _). Files that need
                               something else are refused with the switch's name. MSVC needs /Zc:preprocessor
-    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR, the eight above, and all six lists
-                              with INFER_ARCH_llama, INFER_TOKENIZER_llama, INFER_SAMPLER_greedy and INFER_CACHE_f16.
-                              More may be listed: -DINFER_MINIMAL -DINFER_QUANT_Q4_K; less, too: -DINFER_ARCH_llama=0
+    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR, those from _NO_ADAPTERS to
+                              _NO_SPLIT,
+                              and all six lists with INFER_ARCH_llama, INFER_TOKENIZER_llama, INFER_SAMPLER_greedy and
+                              INFER_CACHE_f16. More may be listed: -DINFER_MINIMAL -DINFER_QUANT_Q4_K; less, too:
+                              -DINFER_ARCH_llama=0. With llama alone, layers have nothing that other architectures
+                              added to them, and a file that does is refused. gcc compiles all but kernels for size, and
+                              writes tables for unwinding as debugging information
     INFER_QUIET               no #pragma message when compiled without optimisation
 
 19. When something is wrong

@@ -245,7 +245,8 @@ static infer_result infer__label_name(const infer_model *m, int32_t label, infer
 
 INFER_API infer_result infer_model_label(const infer_model *model, int32_t label, char *out, size_t cap, size_t *len) {
     infer__str name;
-    if (!INFER__HAS_EMBED || !model || !len || (!out && cap > 0) || model->why_code || infer__label_name(model, label, &name))
+    if (!INFER__HAS_EMBED || !model || !len || (!out && cap > 0) || model->why_code ||
+        infer__label_name(model, label, &name))
         return INFER_ERR_ARGUMENT;
     *len = (size_t)name.n;
     if (cap > 0) {

@@ -9,6 +9,7 @@
 #define INFER__BASE_H
 
 #include "../api.h"
+#include "archs.h"
 #include "switches.h"
 #include <stdarg.h>
 #include <string.h>
@@ -81,7 +82,8 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #  define INFER__FOLDED static inline __attribute__((always_inline, unused)) /* what it returns is known to callers */
-#  if defined(INFER_NO_SIMD) && (defined(__OPTIMIZE_SIZE__) || defined(INFER_MINIMAL)) /* no target attributes: the compiler may weigh it */
+/* without target attributes the compiler may weigh it */
+#  if defined(INFER_NO_SIMD) && (defined(__OPTIMIZE_SIZE__) || defined(INFER_MINIMAL))
 #    define INFER__INLINE static inline __attribute__((unused))
 #  else
 #    define INFER__INLINE INFER__FOLDED
@@ -447,7 +449,8 @@ INFER__INLINE uint64_t infer__budget_piece(const infer__budget *s, uint64_t n, u
 }
 /* As many bytes as a piece may have, of n. */
 INFER__INLINE uint64_t infer__budget_bytes(const infer__budget *s, uint64_t n) {
-    return INFER__HAS_SLICES && s && s->end != 0 ? INFER__MIN(n, (uint64_t)INFER__BUDGET_PIECE * INFER__BUDGET_BYTES) : n;
+    return INFER__HAS_SLICES && s && s->end != 0 ? INFER__MIN(n, (uint64_t)INFER__BUDGET_PIECE * INFER__BUDGET_BYTES)
+                                                 : n;
 }
 /* Count n units; 1 = the slice is over. */
 INFER__INLINE int infer__budget_over(infer__budget *s, uint64_t n) {

@@ -37,8 +37,8 @@
 #  pragma message("infer.h is being compiled without optimisation: use -O2 (or define INFER_QUIET). It will be slow.")
 #endif
 
-/* Tables for unwinding are a tenth of a small build, and are loaded with it. There they become debugging information: no
- * exception may pass through the library, whatever the tables say. */
+/* Tables for unwinding are a tenth of a small build, and are loaded with it. There they become debugging information:
+ * no exception may pass through the library, whatever the tables say. */
 #if defined(INFER_MINIMAL) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && defined(__ELF__) && \
     (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
 __asm__(".cfi_sections .debug_frame");

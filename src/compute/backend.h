@@ -14,7 +14,6 @@
 #define INFER__BACKEND_H
 
 #include "../base/base.h"
-#include "../model/machinery.h" /* INFER__VARIANT */
 #include "../quant/quant_types.h"
 
 enum {

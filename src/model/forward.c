@@ -427,7 +427,8 @@ static int32_t infer__head_piece(const infer_context *c) {
     const infer_model *m = c->model;
     const infer__weight *w = &m->w[INFER__W_OUTPUT];
     const uint64_t head = w->row_bytes * (uint64_t)w->rows;
-    const uint64_t layer = (m->token_bytes > head ? m->token_bytes - head : 0) / (uint64_t)(infer__end(m) - infer__first(m));
+    const uint64_t layer =
+        (m->token_bytes > head ? m->token_bytes - head : 0) / (uint64_t)(infer__end(m) - infer__first(m));
     const uint64_t rows = layer / INFER__MAX(w->row_bytes, 1) / INFER__HEAD_ROWS * INFER__HEAD_ROWS;
     if (c->pause == 0 || !c->at->x.host || w->low || c->inputs) return w->rows; /* x is given once */
     return (int32_t)INFER__MIN(INFER__MAX(rows, INFER__HEAD_ROWS), (uint64_t)w->rows);
@@ -595,7 +596,8 @@ static void infer__go(infer_context *c, int32_t layer, int32_t n) {
 static void infer__encoded(infer_context *c, infer__tensor *x) {
     const infer_model *m = c->model;
     int32_t l;
-    for (l = INFER__MAX(infer__n_enc(&m->hp), m->first); l < INFER__MIN(m->hp.n_layer, m->end) && infer__ok(&c->ctx); l++) {
+    for (l = INFER__MAX(infer__n_enc(&m->hp), m->first); l < INFER__MIN(m->hp.n_layer, m->end) && infer__ok(&c->ctx);
+         l++) {
         infer__go(c, l, x->rows);
         *x = infer__view(&c->at->x, 0, x->rows, x->cols);
         infer__cross_store(c, &m->layers[l], infer__layer_part(&m->layers[l], INFER__SUBLAYER_CROSS), x);
@@ -606,7 +608,8 @@ static void infer__encoded(infer_context *c, infer__tensor *x) {
 static void infer__layers(infer_context *c) {
     const infer_model *m = c->model;
     const int32_t n = c->ctx.pass.n_rows, first = INFER__MAX(c->encodes ? 0 : infer__n_enc(&m->hp), infer__first(m));
-    const int32_t end = INFER__MIN(c->encodes ? infer__n_enc(&m->hp) : m->hp.n_layer, infer__end(m)), resume = c->resume;
+    const int32_t end = INFER__MIN(c->encodes ? infer__n_enc(&m->hp) : m->hp.n_layer, infer__end(m)),
+                  resume = c->resume;
     int32_t l;
     infer__tensor x, xn, out;
     infer__enter(c, m->layers[resume ? resume - 1 : infer__first(m)].place);

@@ -191,7 +191,8 @@ static void infer__read_rope(infer__keys *k, infer__hparams *hp) {
     if (hp->rope_factor == 0) hp->rope_factor = infer__key_float(k, "rope.scale_linear"); /* its older name */
     hp->rope_attn_factor = infer__key_float(k, "rope.scaling.attn_factor");
     if (infer__arch_of(k->m)->flags & INFER__ROPE_ALPHA) hp->rope_alpha = infer__key_float(k, "rope.scaling.alpha");
-    hp->rope_off = (infer__arch_of(k->m)->flags & INFER__ROPE_BY_KEY) && !infer__key_bool(k, "rope.scaling.finetuned", 1);
+    hp->rope_off =
+        (infer__arch_of(k->m)->flags & INFER__ROPE_BY_KEY) && !infer__key_bool(k, "rope.scaling.finetuned", 1);
     hp->rope_ctx = infer__key_int(k, "rope.scaling.original_context_length", 1, 1 << 30, hp->n_ctx, 0);
     if (r > 0) {
         static const struct { const char *name; int32_t kind; } kinds[] = {
@@ -391,7 +392,8 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     infer__hparams *hp = &m->hp;
     const infer__arch *a = infer__arch_of(m);
     hp->n_embd = infer__key_int(k, "embedding_length", 1, INFER__MAX_DIM, 0, 1);
-    hp->n_layer = hp->n_block = infer__key_int(k, "block_count", infer__stack_row_of(m) ? 0 : 1, INFER__MAX_LAYERS, 0, 1);
+    hp->n_layer = hp->n_block =
+        infer__key_int(k, "block_count", infer__stack_row_of(m) ? 0 : 1, INFER__MAX_LAYERS, 0, 1);
     if (a->flags & INFER__ROPE_LEADING)
         hp->leading_dense = infer__key_int(k, "leading_dense_block_count", 0, INFER__MAX_LAYERS, 0, 0);
     if (a->flags & INFER__NEXTN) hp->n_layer -= infer__key_int(k, "nextn_predict_layers", 0, hp->n_layer - 1, 0, 0);

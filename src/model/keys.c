@@ -92,50 +92,52 @@ static int infer__idle_experts(const infer_model *m, const infer__kv *kv, double
 
 /* ---- the keys ----------------------------------------------------------------------------------------- */
 
-#define INFER__ANY infer__idle_any, 0
-#define INFER__OFF infer__idle_is, 0
-#define INFER__IS(value) infer__idle_is, value
-#define INFER__EXPERTS(value) infer__idle_experts, value
-
-/* names, the condition and its value, the reason: builds without descriptions name the key alone. */
-#define INFER__IDLE(...) INFER__IDLE_ROW(__VA_ARGS__)
+#define INFER__BY(f, value) infer__idle_##f, value
+#define INFER__ANY INFER__BY(any, 0)
+#define INFER__OFF INFER__BY(is, 0)
+#define INFER__IS(value) INFER__BY(is, value)
+#define INFER__EXPERTS(value) INFER__BY(experts, value)
+/* Names, the condition, the reason: builds without descriptions name the key alone. */
 #if INFER__HAS_DESCRIBE
-#  define INFER__IDLE_ROW(names, idle, value, why) { names, idle, value, why },
+#  define INFER__IDLE(names, by, why) { names, by, why },
 #else
-#  define INFER__IDLE_ROW(names, idle, value, why) { names, idle, value, "a value that is not supported" },
+#  define INFER__IDLE(names, by, why) { names, by, "a value that is not supported" },
 #endif
 
 static const infer__idle_key INFER__IDLE_KEYS[] = {
     INFER__IDLE("vocab_size", INFER__ANY, "token_embd.weight has as many rows as there are tokens")
     INFER__IDLE("tensor_data_layout", INFER__ANY, "where the weights came from; rows of Q and K are in the row's order")
-    INFER__IDLE("embedding_length_out", infer__idle_width, 0, "only results as wide as the model are supported")
+    INFER__IDLE("embedding_length_out", INFER__BY(width, 0), "only results as wide as the model are supported")
     INFER__IDLE("leading_dense_block_count", INFER__ANY, "a layer has experts when it has a router")
     INFER__IDLE("expert_shared_count", INFER__ANY, "shared experts are one tensor, whose shape says how wide they are")
     INFER__IDLE("classifier.output_labels", INFER__ANY, "names of a classifier's results: infer__pool_keys")
     INFER__IDLE("classifier.pooling_type", INFER__ANY, "of a classifier that the file does not ask for")
-    INFER__IDLE("dense_2_feat_in dense_2_feat_out", infer__idle_dense, 0, "there is no dense_2.weight: infer__pool_keys")
-    INFER__IDLE("dense_3_feat_in dense_3_feat_out", infer__idle_dense, 1, "there is no dense_3.weight: infer__pool_keys")
+    INFER__IDLE("dense_2_feat_in dense_2_feat_out", INFER__BY(dense, 0), "there is no dense_2.weight: infer__pool_keys")
+    INFER__IDLE("dense_3_feat_in dense_3_feat_out", INFER__BY(dense, 1), "there is no dense_3.weight: infer__pool_keys")
     INFER__IDLE("decoder_start_token_id", INFER__ANY, "there is no decoder beside an encoder")
     INFER__IDLE("attention.layer_norm_epsilon attention.layer_norm_rms_epsilon", INFER__ANY, "the other kind of norm")
-    INFER__IDLE("use_parallel_residual", infer__idle_parallel, 0, "only serial blocks are supported")
+    INFER__IDLE("use_parallel_residual", INFER__BY(parallel, 0), "only serial blocks are supported")
     INFER__IDLE("rope.scaling.finetuned", INFER__ANY, "how the model was trained")
     INFER__IDLE("rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow rope.scaling.yarn_log_multiplier",
       INFER__ANY, "rope.scaling.type is not yarn")
     INFER__IDLE("rope.scaling.yarn_ext_factor",
-      infer__idle_below, 1e-30, "rope.scaling.type is not yarn: only 0, or below for none")
+      INFER__BY(below, 1e-30), "rope.scaling.type is not yarn: only 0, or below for none")
     INFER__IDLE("rope.scaling.yarn_attn_factor", INFER__IS(1), "rope.scaling.type is not yarn: only 0 and 1")
     INFER__IDLE("rope.scale_linear", INFER__ANY, "rope.scaling.factor counts")
     INFER__IDLE("rope.freq_base_swa attention.sliding_window_pattern", INFER__ANY, "no layer has a window")
     INFER__IDLE("attention.sliding_window",
-      infer__idle_window, 0, "layers with a window are not there: only 0, or the whole context")
-    INFER__IDLE("attention.key_length_swa", infer__idle_window_dim, 0, "layers with a window are as wide as the others")
-    INFER__IDLE("attention.value_length_swa", infer__idle_window_dim, 1, "layers with a window are as wide as the others")
-    INFER__IDLE("rope.dimension_count_swa", infer__idle_window_dim, 2, "layers with a window rotate as much as the others")
+      INFER__BY(window, 0), "layers with a window are not there: only 0, or the whole context")
+    INFER__IDLE("attention.key_length_swa", INFER__BY(window_dim, 0), "layers with a window are as wide as the others")
+    INFER__IDLE("attention.value_length_swa",
+      INFER__BY(window_dim, 1), "layers with a window are as wide as the others")
+    INFER__IDLE("rope.dimension_count_swa",
+      INFER__BY(window_dim, 2), "layers with a window rotate as much as the others")
     INFER__IDLE("expert_group_used_count", INFER__ANY, "expert_group_count says that there are no groups")
     /* scales and caps that the row does not have */
     INFER__IDLE("logit_scale attention.output_scale attention.value_scale rope.scaling.alpha activation.situ_beta",
       INFER__IS(1), "only 0 and 1")
-    INFER__IDLE("attn_logit_softcapping", INFER__IS(50), "only 0, or 50, which llama.cpp writes for models without a cap")
+    INFER__IDLE("attn_logit_softcapping",
+      INFER__IS(50), "only 0, or 50, which llama.cpp writes for models without a cap")
     INFER__IDLE("final_logit_softcapping router_logit_softcapping",
       INFER__IS(30), "only 0, or 30, which llama.cpp writes for models without a cap")
     INFER__IDLE("attention.max_alibi_bias", INFER__OFF, "slopes are not there: only 0")
@@ -163,23 +165,24 @@ static const infer__idle_key INFER__IDLE_KEYS[] = {
     INFER__IDLE("rope.dimension_sections", INFER__OFF, "only zeros: one position a token")
     /* experts */
     INFER__IDLE("expert_gating_func expert_group_count", INFER__EXPERTS(0), "there are no experts")
-    INFER__IDLE("expert_group_scale", INFER__EXPERTS((double)0.05f), "only 0, or 0.05, which llama.cpp writes for all models")
+    INFER__IDLE("expert_group_scale",
+      INFER__EXPERTS((double)0.05f), "only 0, or 0.05, which llama.cpp writes for all models")
     INFER__IDLE("experts_per_group expert_chunk_feed_forward_length expert_latent_length moe_latent_size",
       INFER__EXPERTS(0), "only 0")
     INFER__IDLE("moe_every_n_layers interleave_moe_layer_step",
       INFER__EXPERTS(1), "a layer has experts when it has a router: only 0 and 1")
     INFER__IDLE("nextn_predict_layers", INFER__OFF, "layers that predict further tokens are not there")
     INFER__IDLE("n_deepstack_layers", INFER__OFF, "pictures are not there")
-    INFER__IDLE("deepstack_mapping", infer__idle_below, 0, "pictures are not there: only -1")
+    INFER__IDLE("deepstack_mapping", INFER__BY(below, 0), "pictures are not there: only -1")
     INFER__IDLE("decoder_block_count", INFER__OFF, "decoders of an encoder are not there")
     INFER__IDLE("swin_norm hrm.prefix_lm ssm.dt_b_c_rms kda.safe_gate", INFER__OFF, "only false")
     INFER__IDLE("token_shift_count", INFER__IS(2), "only 0, or 2, which llama.cpp writes for all models")
     INFER__IDLE("attention.indexer.kpool_select_tail", INFER__ANY, "indexers are refused by their other keys")
-    INFER__IDLE("kda.gate_lower_bound", infer__idle_below, -1e300, "only minus infinity")
-    INFER__IDLE("general.quantization_version", infer__idle_below, 3, "blocks are those of version 2")
+    INFER__IDLE("kda.gate_lower_bound", INFER__BY(below, -1e300), "only minus infinity")
+    INFER__IDLE("general.quantization_version", INFER__BY(below, 3), "blocks are those of version 2")
 };
 #undef INFER__IDLE
-#undef INFER__IDLE_ROW
+#undef INFER__BY
 #undef INFER__ANY
 #undef INFER__OFF
 #undef INFER__IS

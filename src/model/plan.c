@@ -65,8 +65,9 @@ static void infer__plan_pages(infer__plan *p, const infer_model *m) {
         if (window < 0) continue;
         window_pages = ((uint64_t)window + (uint64_t)p->keep + (uint64_t)p->batch) / INFER__PAGE + 3;
         window_pages = INFER__MIN(window_pages * (uint64_t)p->sessions, (uint64_t)p->max_pages);
-        p->n_pages[g] = window ? (int32_t)window_pages
-                               : p->max_pages * (infer__n_enc(&m->hp) ? 2 : 1) + (infer__encoder(&m->hp) ? p->n_seq : 0);
+        p->n_pages[g] = window
+                            ? (int32_t)window_pages
+                            : p->max_pages * (infer__n_enc(&m->hp) ? 2 : 1) + (infer__encoder(&m->hp) ? p->n_seq : 0);
     }
     for (i = 0; i < m->n_states; i++) /* a session's state, those that are kept, and two that a pass reads and makes */
         if (m->states[i].kind == INFER__STATE_RECURRENT)

@@ -125,7 +125,8 @@ static void infer__pool_norm(const infer_model *m, int slot, float *x, int32_t n
 
 /* Tanh, or GELU with erf. */
 static float infer__pool_act(const infer_model *m, float x) {
-    if (infer__arch_of(m)->label_act == 1 + INFER__ACT_GELU_ERF) return (float)(0.5 * x * (1 + erf(x * 0.70710678118654752440)));
+    if (infer__arch_of(m)->label_act == 1 + INFER__ACT_GELU_ERF)
+        return (float)(0.5 * x * (1 + erf(x * 0.70710678118654752440)));
     return (float)tanh(x);
 }
 

@@ -120,7 +120,8 @@ static infer_result infer__rope_build(infer_model *m, infer_error *err) {
         infer__rope *r = &m->ropes[set];
         double base = r->base;
         int scaled = r->scaled;
-        if (!(base > 1)) return infer__error(err, INFER_ERR_FORMAT, "key %s.rope.freq_base is %g", infer__arch_of(m)->name, base);
+        if (!(base > 1))
+            return infer__error(err, INFER_ERR_FORMAT, "key %s.rope.freq_base is %g", infer__arch_of(m)->name, base);
         half = r->n_rot / 2;
         r->freq.bytes = (uint64_t)half * 2 * sizeof(float);
         r->freq.host = infer__arena_alloc(&m->arena, r->freq.bytes);

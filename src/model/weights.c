@@ -130,7 +130,9 @@ static uint64_t infer__dim(const infer_model *m, const infer__layer *l, int dim)
 
 /* The name of a slot's tensor. */
 static void infer__slot_name(const infer__layer *l, const infer__tensor_slot *s, char name[96]) {
-    const size_t n = INFER__HAS_VARIANTS && l && l->stack && strncmp(s->name, "blk.", 4) == 0 ? infer__format(name, 96, "%s.", l->stack) : 0;
+    const size_t n = INFER__HAS_VARIANTS && l && l->stack && strncmp(s->name, "blk.", 4) == 0
+                         ? infer__format(name, 96, "%s.", l->stack)
+                         : 0;
     infer__format(name + n, 96 - n, s->name, l ? (int)l->block : 0, l ? (int)l->sub : 0);
     if (n && !l->stack[1]) infer__stack_rename(name, 96); /* names of steps are the file's */
 }
@@ -196,7 +198,8 @@ static const infer__tensor_slot *infer__layer_slot(const infer_model *m, const i
     int low = (s >= INFER__W_SWITCH_Q_A && s <= INFER__W_SWITCH_OUT_B) ||
               (s >= INFER__W_SWITCH_GATE_A && s <= INFER__W_SWITCH_DOWN_B);
     if (!INFER__LAYER_SLOT_HERE(s)) return NULL;
-    if (s >= INFER__W_STACK_IN_M0) return infer__stack_row_of(m) && infer__slot_read(l, s) ? infer__stack_slot(m, s) : NULL;
+    if (s >= INFER__W_STACK_IN_M0)
+        return infer__stack_row_of(m) && infer__slot_read(l, s) ? infer__stack_slot(m, s) : NULL;
     if (scale && !(infer__arch_of(m)->flags & INFER__MATRIX_SCALES)) return NULL;
     if (low && !m->hp.switches.n) return NULL;
     if (s == INFER__W_ATTN_NEAR && !m->hp.n_buckets) return NULL;
@@ -222,7 +225,8 @@ static const infer__tensor_slot *infer__model_slot(const infer_model *m, int s) 
     if (!INFER__MODEL_SLOT_HERE(s)) return NULL;
     if (infer__stack_row_of(m)) return NULL; /* theirs are those of their first and last layers */
     if (m->hp.out_norm_off && (s == INFER__W_OUT_NORM || s == INFER__W_OUT_NORM_B)) return NULL;
-    if (s >= INFER__W_CLS && s <= INFER__W_DENSE_3 && !infer__encoder(&m->hp) && m->hp.pooling != INFER_POOL_RANK) return NULL;
+    if (s >= INFER__W_CLS && s <= INFER__W_DENSE_3 && !infer__encoder(&m->hp) && m->hp.pooling != INFER_POOL_RANK)
+        return NULL;
     if (s == INFER__W_OUT_NORM && (infer__arch_of(m)->flags & INFER__OUT_NORM_ENC)) return &encoder;
     if (s == INFER__W_OUT_NORM && infer__n_enc(&m->hp)) return &decoder;
     if (infer__arch_of(m)->flags & INFER__EMBD_NORM_IS_OUT) {
@@ -306,7 +310,8 @@ static infer_result infer__check_layer(const infer_model *m, infer__layer *l, in
     int32_t i;
     for (i = 0; i < l->n_parts && !r; i++) {
         const infer__part *p = &l->parts[i];
-        if (p->reads == INFER__READS_NORM && !(infer__arch_of(m)->flags & INFER__NORM_BARE)) r = infer__need(l, p->norm, err);
+        if (p->reads == INFER__READS_NORM && !(infer__arch_of(m)->flags & INFER__NORM_BARE))
+            r = infer__need(l, p->norm, err);
         if (!r && p->post >= 0) r = infer__need(l, p->post, err);
         if (!r && p->after >= 0) r = infer__need(l, p->after, err);
         if (!r && p->kind->check) r = p->kind->check(m, l, err);
@@ -332,7 +337,8 @@ static int infer__listed(const char *p, const char *name) {
 
 /* Q/K norms that count only as a pair, and are none. */
 static int infer__lone_qk_norm(const infer_model *m, const infer__layer *l, int slot) {
-    return slot >= INFER__W_ATTN_Q_NORM && slot <= INFER__W_ATTN_K_NORM_B && (infer__arch_of(m)->flags & INFER__QK_NORM_PAIR) &&
+    return slot >= INFER__W_ATTN_Q_NORM && slot <= INFER__W_ATTN_K_NORM_B &&
+           (infer__arch_of(m)->flags & INFER__QK_NORM_PAIR) &&
            !(infer__layer_has(m, l, INFER__W_ATTN_Q_NORM) && infer__layer_has(m, l, INFER__W_ATTN_K_NORM));
 }
 
@@ -350,7 +356,8 @@ static infer_result infer__bind_layer(infer_model *m, infer__layer *l, uint8_t *
         const infer__tensor_slot *slot = infer__layer_slot(m, l, s);
         infer__gguf_tensor *t = slot ? infer__slot_tensor(m, l, slot) : NULL;
         if (!slot) continue;
-        if (infer__lone_qk_norm(m, l, s) || infer__unread_kv(l, s) || (t && infer__listed(infer__arch_of(m)->drop, t->name))) {
+        if (infer__lone_qk_norm(m, l, s) || infer__unread_kv(l, s) ||
+            (t && infer__listed(infer__arch_of(m)->drop, t->name))) {
             if (t) bound[t - m->gguf.tensors] = 1;
         } else if (infer__slot_read(l, s)) {
             r = infer__bind(m, l, slot, &l->w[s], bound, err);
@@ -504,7 +511,8 @@ static infer_result infer__load_layer(infer_model *m, int32_t i, infer__load *x,
         if (!w->type) continue;
         r = infer__load_slot(m, l, infer__layer_slot(m, l, x->slot), w, x, budget, err);
         if (r) return r;
-        if (INFER__HAS_EXPERTS && x->slot >= INFER__W_MOE_GATE && x->slot <= INFER__W_MOE_DOWN) /* of experts only those that are used */
+        if (INFER__HAS_EXPERTS && x->slot >= INFER__W_MOE_GATE &&
+            x->slot <= INFER__W_MOE_DOWN) /* of experts only those that are used */
             bytes = bytes / (uint64_t)m->hp.n_expert * (uint64_t)m->hp.n_used;
         if (i < m->hp.n_layer) m->token_bytes += bytes;
     }

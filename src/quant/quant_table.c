@@ -12,21 +12,21 @@
 #else
 #  define INFER__SEARCH(name) NULL
 #endif
-/* Who writes blocks without searching: callers, merged adapters, caches of the type. */
+/* Blocks are written without searching by callers, merged adapters and caches of the type. */
 #if INFER__HAS_ENCODE || INFER__HAS_ADAPTERS || !defined(INFER_ONLY_CACHES)
-#  define INFER__CACHE_WRITES(listed, f) f
+#  define INFER__ENCODE(name) infer__##name##_encode
 #else
-#  define INFER__CACHE_WRITES(listed, f) (INFER__IF(listed, 1 ||) 0 ? f : NULL)
+#  define INFER__ENCODE(name) (INFER__IF(INFER_CACHE_##name, 1 ||) 0 ? infer__##name##_encode : NULL)
 #endif
 static const infer__quant infer__quants[] = {
     /* id, name, values, bytes, storable, swap, decode, encode, unpack, grain, offset, has_min, largest, search */
     {0, "F32", 1, 4, 1, 4, infer__plain_f32_decode, infer__plain_f32_encode, NULL, 0, 0, 0, 0, NULL},
     {1, "F16", 1, 2, 1, 2, infer__plain_f16_decode, infer__plain_f16_encode, NULL, 0, 0, 0, 0, NULL},
-    {2, "Q4_0", 32, 18, 1, 0, infer__q4_0_decode, INFER__CACHE_WRITES(INFER_CACHE_q4_0, infer__q4_0_encode), infer__q4_0_unpack, 32, 8, 0, 15, INFER__SEARCH(q4_0)},
+    {2, "Q4_0", 32, 18, 1, 0, infer__q4_0_decode, INFER__ENCODE(q4_0), infer__q4_0_unpack, 32, 8, 0, 15, INFER__SEARCH(q4_0)},
     INFER__QUANT(Q4_1, 3, "Q4_1", 32, 20, 1, 0, infer__q4_1_decode, infer__q4_1_encode, infer__q4_1_unpack, 32, 0, 1, 15, INFER__SEARCH(q4_1))
     INFER__QUANT(Q5_0, 6, "Q5_0", 32, 22, 1, 0, infer__q5_0_decode, infer__q5_0_encode, infer__q5_0_unpack, 32, 16, 0, 31, INFER__SEARCH(q5_0))
     INFER__QUANT(Q5_1, 7, "Q5_1", 32, 24, 1, 0, infer__q5_1_decode, infer__q5_1_encode, infer__q5_1_unpack, 32, 0, 1, 31, INFER__SEARCH(q5_1))
-    {8, "Q8_0", 32, 34, 1, 0, infer__q8_0_decode, INFER__CACHE_WRITES(INFER_CACHE_q8_0, infer__q8_0_encode), infer__q8_0_unpack, 32, 128, 0, 255, INFER__SEARCH(q8_0)},
+    {8, "Q8_0", 32, 34, 1, 0, infer__q8_0_decode, INFER__ENCODE(q8_0), infer__q8_0_unpack, 32, 128, 0, 255, INFER__SEARCH(q8_0)},
     INFER__QUANT(Q8_1, 9, "Q8_1", 32, 36, 0, 0, infer__q8_1_decode, NULL, NULL, 0, 0, 0, 0, NULL)
     INFER__QUANT(Q2_K, 10, "Q2_K", 256, 84, 1, 0, infer__q2_k_decode, NULL, infer__q2_k_unpack, 16, 0, 1, 3, INFER__SEARCH(q2_k))
     INFER__QUANT(Q3_K, 11, "Q3_K", 256, 110, 1, 0, infer__q3_k_decode, NULL, infer__q3_k_unpack, 16, 4, 0, 7, INFER__SEARCH(q3_k))

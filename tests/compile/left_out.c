@@ -61,7 +61,8 @@ static infer_result open_type(uint8_t type) {
 }
 #endif
 
-#if defined(INFER_NO_EMBED) || defined(INFER_NO_SAVE) || defined(INFER_NO_DRAFTS) || defined(INFER_NO_ADAPTERS) || defined(INFER_NO_QUEUE)
+#if defined(INFER_NO_EMBED) || defined(INFER_NO_SAVE) || defined(INFER_NO_DRAFTS) || defined(INFER_NO_ADAPTERS) || defined(INFER_NO_QUEUE) || \
+    defined(INFER_NO_FILL) || defined(INFER_NO_GUIDES) || defined(INFER_NO_SCORES) || defined(INFER_NO_SLICES) || defined(INFER_NO_RANGES)
 static INFER__UNUSED size_t write_none(void *user, const void *data, size_t n) { (void)user, (void)data; return n; }
 
 static void parts(infer_model *model) {
@@ -112,6 +113,66 @@ static void parts(infer_model *model) {
         r = infer_generate(session, NULL, "a", &p, NULL);
         err = *infer_session_error(session);
         want(r, "drafts", "INFER_NO_DRAFTS");
+    }
+#endif
+#ifdef INFER_NO_GUIDES
+    {
+        infer_session *negative = NULL;
+        infer_generate_params p;
+        infer_result r;
+        memset(&p, 0, sizeof p);
+        p.max_tokens = 1;
+        if (infer_session_create(&negative, model, NULL, &err)) printf("%s\n", err.message), bad++;
+        p.negative = negative;
+        r = infer_generate(session, NULL, "a", &p, NULL);
+        err = *infer_session_error(session);
+        want(r, "a negative prompt", "INFER_NO_GUIDES");
+        infer_session_destroy(negative);
+    }
+#endif
+#ifdef INFER_NO_SCORES
+    {
+        infer_token one = 1;
+        infer_result r = infer_session_score(session, &one, 1, 0, NULL, NULL);
+        err = *infer_session_error(session);
+        want(r, "a score of a prompt", "INFER_NO_SCORES");
+    }
+#endif
+#ifdef INFER_NO_FILL
+    {
+        infer_fill_params p;
+        infer_token ids[4];
+        size_t n;
+        infer_result r;
+        memset(&p, 0, sizeof p);
+        p.n = 1;
+        r = infer_session_fill(session, NULL, NULL, 0, &p, ids);
+        err = *infer_session_error(session);
+        want(r, "filling in", "INFER_NO_FILL");
+        want(infer_infill(model, "a", 1, "b", 1, 0, ids, 4, &n, &err), "a gap", "INFER_NO_FILL");
+    }
+#endif
+#ifdef INFER_NO_SLICES
+    {
+        infer_step step;
+        infer_token one = 1;
+        infer_loading *loading;
+        infer_generation *generation;
+        memset(&step, 0, sizeof step);
+        step.session = session;
+        step.tokens = &one;
+        step.n = 1;
+        want(infer_eval_slice(infer_session_get_context(session), &step, 1, 1, &err), "a slice", "INFER_NO_SLICES");
+        want(infer_generation_begin(&generation, session, NULL, "a", NULL, &err), "a text piece by piece", "INFER_NO_SLICES");
+        want(infer_model_open_memory_begin(&loading, "", 0, NULL, &err), "opening in slices", "INFER_NO_SLICES");
+    }
+#endif
+#ifdef INFER_NO_RANGES
+    {
+        infer_rows_info info;
+        size_t back;
+        want(infer_context_rows(infer_session_get_context(session), "", 0, NULL, 0, 0, &back, &err), "rows", "INFER_NO_RANGES");
+        want(infer_rows_read("", 0, &info, &err), "a message", "INFER_NO_RANGES");
     }
 #endif
     infer_session_destroy(session);
@@ -211,7 +272,8 @@ static void left_out(infer_model *model) {
         want(infer_session_create(&session, model, &p, &err), "a cache of Q4_0", "INFER_ONLY_CACHES");
     }
 #endif
-#if defined(INFER_NO_EMBED) || defined(INFER_NO_SAVE) || defined(INFER_NO_DRAFTS) || defined(INFER_NO_ADAPTERS) || defined(INFER_NO_QUEUE)
+#if defined(INFER_NO_EMBED) || defined(INFER_NO_SAVE) || defined(INFER_NO_DRAFTS) || defined(INFER_NO_ADAPTERS) || defined(INFER_NO_QUEUE) || \
+    defined(INFER_NO_FILL) || defined(INFER_NO_GUIDES) || defined(INFER_NO_SCORES) || defined(INFER_NO_SLICES) || defined(INFER_NO_RANGES)
     parts(model);
 #endif
 #ifdef INFER_NO_DESCRIBE
@@ -219,6 +281,19 @@ static void left_out(infer_model *model) {
         size_t n;
         if (infer_model_describe(model, NULL, 0, &n) != INFER_ERR_UNSUPPORTED) printf("a description was made\n"), bad++;
     }
+#endif
+#ifdef INFER_NO_JSON
+    {
+        infer_json *json;
+        size_t n;
+        want(infer_json_parse(&json, "1", 1, NULL, &err), "JSON", "INFER_NO_JSON");
+        if (infer_json_quote("a", 1, NULL, 0, &n) != INFER_ERR_UNSUPPORTED) printf("a text was quoted\n"), bad++;
+        if (infer_json_write(NULL, 0, NULL, 0, &n) != INFER_ERR_UNSUPPORTED) printf("JSON was written\n"), bad++;
+    }
+#endif
+#ifdef INFER_NO_OFFLOAD
+    want(infer_model_offload(model, &err), "offloading", "INFER_NO_OFFLOAD");
+    want(infer_model_reload(model, &err), "reloading", "INFER_NO_OFFLOAD");
 #endif
 #ifdef INFER_NO_ENCODE
     {
@@ -295,6 +370,39 @@ static void left_out(infer_model *model) {
     (void)model;
 }
 
+/* What is asked for when a model is opened: some of its layers, all of it in memory, one file of several. */
+static void opens(const void *data, size_t n) {
+#if defined(INFER_NO_RANGES) || defined(INFER_NO_OFFLOAD)
+    infer_model_params p = HOST;
+    infer_model *model = NULL;
+    infer_session *session = NULL;
+#endif
+#ifdef INFER_NO_RANGES
+    p.layers = 1; /* it opens, as all files do, and computes nothing */
+    if (infer_model_open_memory(&model, data, n, &p, &err) == INFER_OK) infer_session_create(&session, model, NULL, &err);
+    want(err.code, "some layers", "INFER_NO_RANGES");
+    infer_session_destroy(session);
+    infer_model_close(model);
+    p.layers = 0;
+#endif
+#ifdef INFER_NO_OFFLOAD
+    p.preload = 1;
+    want(infer_model_open_memory(&model, data, n, &p, &err), "preloading", "INFER_NO_OFFLOAD");
+#endif
+#ifdef INFER_NO_SPLIT
+    {
+        infer_io io[2];
+        infer_model *other;
+        memset(io, 0, sizeof io);
+        io[0].size = io[1].size = n;
+        io[0].mapped = io[1].mapped = data;
+        want(infer_model_open_io(&other, io, 2, &HOST, &err), "two files", "INFER_NO_SPLIT");
+    }
+#endif
+    (void)data;
+    (void)n;
+}
+
 static char story[4096];
 static size_t story_len;
 
@@ -324,6 +432,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     left_out(model);
+    opens(data, n);
     memset(&params, 0, sizeof params);
     params.max_tokens = 24;
     params.text = show;

@@ -14,7 +14,7 @@ OUT = os.path.join(ROOT, "build", "compile")
 MODEL = os.path.join(ROOT, "tests", "data", "models", "stories260K.F32.gguf")
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 MACROS = ("STDIO MMAP THREADS MALLOC SIMD AVX2 AVX512 GPU CUDA HIP OPENCL METAL RUNTIME_LINKING CHAT GRAMMAR "
-          "ADAPTERS DESCRIBE DRAFTS EMBED ENCODE EXPERTS MEDIA QUEUE SAVE").split()
+          "ADAPTERS DESCRIBE DRAFTS EMBED ENCODE EXPERTS FILL GUIDES JSON MEDIA OFFLOAD QUEUE RANGES SAVE SCORES SLICES SPLIT").split()
 LISTS = {"QUANTS": ["QUANT_Q4_K"], "ARCHS": ["ARCH_llama", "ARCH_jina_bert_v2"], "TOKENIZERS": ["TOKENIZER_llama"], "PRETOKENIZERS": ["PRETOKENIZER_gpt_2"],
          "CACHES": ["CACHE_f16"], "SAMPLERS": ["SAMPLER_greedy", "SAMPLER_top_k"]}  # of INFER_ONLY_NAME, and what is listed: left_out.c looks for it
 NO_SKIP = os.environ.get("INFER_TEST_NO_SKIP") == "1"

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import run
 
 DOC = os.path.join(run.ROOT, "docs", "benchmarks.md")
-PARTS = ("ADAPTERS", "DESCRIBE", "DRAFTS", "EMBED", "EXPERTS", "MEDIA", "QUEUE", "SAVE")  # seen best where nothing else is left
+PARTS = tuple("ADAPTERS DESCRIBE DRAFTS EMBED EXPERTS FILL GUIDES JSON MEDIA OFFLOAD QUEUE RANGES SAVE SCORES SLICES SPLIT".split())  # seen best where nothing else is left
 BEGIN, END = "<!-- switches.py --table: begin -->\n", "<!-- switches.py --table: end -->\n"
 ALL = ["NO_" + m for m in run.MACROS] + ["ONLY_" + m for m in run.LISTS]
 BASE = ["NO_GPU", "NO_SIMD", "NO_CHAT", "NO_GRAMMAR"]

@@ -67,7 +67,8 @@ static infer_result infer__best_check(const infer_session *s, infer_sampler *con
         return infer__error(err, INFER_ERR_UNSUPPORTED, "infer_generate_best: negative is not supported");
     if (infer__encoder(&m->hp) || infer__n_enc(&m->hp) || infer__not_causal(&m->hp))
         return infer__error(err, INFER_ERR_UNSUPPORTED, "architecture \"%s\" %s: not supported in infer_generate_best",
-                            infer__arch_of(m)->name, infer__not_causal(&m->hp) ? "fills in masked tokens" : "has an encoder");
+                            infer__arch_of(m)->name,
+                            infer__not_causal(&m->hp) ? "fills in masked tokens" : "has an encoder");
     for (i = 0; i < n; i++)
         if (infer__generate_check(m, samplers[i], p, err) != INFER_OK) return err->code;
     return INFER_OK;

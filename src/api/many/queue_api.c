@@ -87,7 +87,8 @@ static infer_result infer__queue_params_of(const infer_model *m, infer_queue_par
     if (p->kept < -1 || p->kept > 1 << 24) return infer__error(err, INFER_ERR_ARGUMENT, "kept is %d", (int)p->kept);
     if (infer__encoder(&m->hp) || infer__n_enc(&m->hp) || infer__not_causal(&m->hp))
         return infer__error(err, INFER_ERR_UNSUPPORTED, "architecture \"%s\" %s: not supported in a queue",
-                            infer__arch_of(m)->name, infer__not_causal(&m->hp) ? "fills in masked tokens" : "has an encoder");
+                            infer__arch_of(m)->name,
+                            infer__not_causal(&m->hp) ? "fills in masked tokens" : "has an encoder");
     if (!p->slots) p->slots = INFER__QUEUE_SLOTS;
     if (!p->waiting) p->waiting = INFER__QUEUE_WAITING;
     if (!p->prompt_rows) p->prompt_rows = INFER__QUEUE_ROWS;

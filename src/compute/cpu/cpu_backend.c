@@ -256,7 +256,8 @@ static void infer__turns_fill(const infer__pass *p, const infer__rope_args *a, i
     const int extended = p->extended[p->seq[row]];
     int32_t i;
     for (i = 0; i < a->n_rot / 2; i++) {
-        const int32_t *axis = INFER__HAS_VARIANTS && a->axes ? p->axis[a->axes[i]] : NULL; /* NULL: the row's position */
+        const int32_t *axis =
+            INFER__HAS_VARIANTS && a->axes ? p->axis[a->axes[i]] : NULL; /* NULL: the row's position */
         infer__turn(a, i, axis ? axis[row] : p->pos[row], extended, to);
     }
 }
@@ -418,7 +419,8 @@ static void infer__map_task(void *arg, int task, int worker) {
     x = infer__row(&a->x, row) + col;
     if (INFER__VARIANT(a->cap) > 0) job->c->kernels->softcap(x, a->scale, a->cap, n);
     else if (a->scale != 1.0f) job->c->kernels->scale(x, a->scale, n);
-    for (i = 0; INFER__VARIANT(a->clamp) > 0 && i < n; i++) x[i] = x[i] > a->clamp ? a->clamp : x[i] < -a->clamp ? -a->clamp : x[i];
+    for (i = 0; INFER__VARIANT(a->clamp) > 0 && i < n; i++)
+        x[i] = x[i] > a->clamp ? a->clamp : x[i] < -a->clamp ? -a->clamp : x[i];
     for (i = 0; INFER__HAS_VARIANTS && a->range && i < n; i++)
         x[i] = x[i] > a->range[1] ? a->range[1] : x[i] < a->range[0] ? a->range[0] : x[i];
 }

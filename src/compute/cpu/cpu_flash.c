@@ -166,7 +166,8 @@ static const float infer__ramp[INFER__LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 #define INFER__DEFINE_FLASH(L)                                                                                         \
     INFER__ON_##L static void infer__flash_softmax_##L(float *s, const infer__score_args *a, infer__softmax *x,        \
                                                        float *y, int32_t n) {                                          \
-        const int32_t first = a->from / INFER__PAGE * INFER__PAGE, plain = !INFER__HAS_VARIANTS || (!(a->softcap > 0) && a->slope == 0.0f); \
+        const int32_t first = a->from / INFER__PAGE * INFER__PAGE;                                                     \
+        const int plain = !INFER__HAS_VARIANTS || (!(a->softcap > 0) && a->slope == 0.0f);                             \
         const infer__v16_##L ramp = infer__load_##L(infer__ramp), masked = infer__splat_##L(INFER__MASKED);            \
         infer__v16_##L t, u, tops = masked, l = infer__zero_##L();                                                     \
         float m = x->m, top, shrink[INFER__LANES];                                                                     \
@@ -182,7 +183,7 @@ static const float infer__ramp[INFER__LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
                 t = infer__vmul_##L(t, infer__splat_##L(a->softcap));                                                  \
             }                                                                                                          \
             u = infer__vadd_##L(infer__splat_##L(a->start + (float)j), ramp);                                          \
-            if (INFER__VARIANT(a->slope) != 0.0f) t = infer__fma_##L(u, infer__splat_##L(a->slope), t);                                \
+            if (INFER__VARIANT(a->slope) != 0.0f) t = infer__fma_##L(u, infer__splat_##L(a->slope), t);                \
             t = infer__vpick_##L(ramp, infer__splat_##L((float)(a->from - j)), masked, t);                             \
             t = infer__vpick_##L(infer__splat_##L((float)(a->to - j)), ramp, masked, t);                               \
             infer__store_##L(s + j, t);                                                                                \

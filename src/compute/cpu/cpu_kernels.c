@@ -267,9 +267,8 @@ INFER__ON_avx512 INFER__INLINE int32_t infer__wide_avx512(const float *w, int64_
 #define INFER__KERNEL_ROW(L, need)                                                                                     \
   {                                                                                                                    \
 #    L, need, infer__dot_##L, infer__tile_##L, infer__axpy_##L, INFER__KERNEL_LOW(L),                                  \
-        infer__scale_##L, infer__sum_all_##L, infer__sum_sq_diff_##L, infer__act_##L,                                     \
-        INFER__HAS_VARIANTS ? infer__softcap_##L : NULL,                                                               \
-        infer__normalise_##L, infer__turn_##L, infer__all_finite_##L                                                   \
+        infer__scale_##L, infer__sum_all_##L, infer__sum_sq_diff_##L, infer__act_##L,                                  \
+        INFER__HAS_VARIANTS ? infer__softcap_##L : NULL, infer__normalise_##L, infer__turn_##L, infer__all_finite_##L  \
   }
 
 INFER__DEFINE_LOW(scalar, 2)

@@ -119,7 +119,8 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
         l->dim_k = infer__key_int(k, "attention.key_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_k, 0);
         l->dim_v = infer__key_int(k, "attention.value_length_swa", 1, INFER__MAX_HEAD_DIM, l->dim_v, 0);
     } else if (a->flags & INFER__ROPE_HALF) l->n_rot /= 2;
-    if (INFER__VARIANT(l->window)) l->n_rot = infer__key_int(k, "rope.dimension_count_swa", 0, INFER__MAX_HEAD_DIM, l->n_rot, 0);
+    if (INFER__VARIANT(l->window))
+        l->n_rot = infer__key_int(k, "rope.dimension_count_swa", 0, INFER__MAX_HEAD_DIM, l->n_rot, 0);
     if (!infer__key_layer(k, "attention.rope_pattern", i, 0, 1, 1) || hp->rope_off) l->rope_kind = INFER__ROPE_NONE;
     if (k->failed) return;
     if (a->no_rope_every && (i + 1) % a->no_rope_every == 0) l->rope_kind = INFER__ROPE_NONE;
@@ -146,7 +147,7 @@ static void infer__mix_attention_keys(infer__keys *k, infer__layer *l) {
     if (infer__stack_row_of(k->m)) infer__stack_turn(k, l);
     if (l->n_rot == 0) l->rope_kind = INFER__ROPE_NONE;
     l->rope_base = INFER__VARIANT(l->window) ? hp->rope_base_window : hp->rope_base;
-    if (INFER__VARIANT(hp->rope_alpha) > 0 && l->dim_k > 2) /* NTK-aware scaling, as Hunyuan's configuration defines alpha */
+    if (INFER__VARIANT(hp->rope_alpha) > 0 && l->dim_k > 2) /* NTK-aware scaling: Hunyuan's configuration has alpha */
         l->rope_base = (float)(l->rope_base * pow(hp->rope_alpha, (double)l->dim_k / (l->dim_k - 2)));
     l->rope_scaled = !(l->window && (a->flags & INFER__WINDOW_ROPE_PLAIN)); /* window layers of some models are not */
     l->attn_scale = 1.0f / (a->flags & INFER__SCORES_OVER_DIM ? (float)l->dim_k : sqrtf((float)l->dim_k));
@@ -258,7 +259,8 @@ static infer_result infer__mix_attention_check(const infer_model *m, infer__laye
     if (!w[INFER__W_ATTN_QKV].type) {
         if (!r) r = infer__need(l, INFER__W_ATTN_Q, err);
         if (!r && !INFER__VARIANT(l->kv_from)) r = infer__need(l, INFER__W_ATTN_K, err);
-        if (!r && !INFER__VARIANT(l->kv_from) && !(infer__arch_of(m)->flags & INFER__V_MAY_BE_K)) r = infer__need(l, INFER__W_ATTN_V, err);
+        if (!r && !INFER__VARIANT(l->kv_from) && !(infer__arch_of(m)->flags & INFER__V_MAY_BE_K))
+            r = infer__need(l, INFER__W_ATTN_V, err);
         if (!r) r = infer__only_with(m, l, INFER__W_ATTN_V_B, INFER__W_ATTN_V, err);
         if (INFER__HAS_VARIANTS && !r && !l->kv_from && !w[INFER__W_ATTN_V].type && l->dim_v != l->dim_k)
             r = infer__need(l, INFER__W_ATTN_V, err);

@@ -88,8 +88,8 @@ static void infer__compressed_keys(infer__keys *k, infer__layer *l) {
     if (!(base > 1)) infer__key_misfit(k, "attention.compress_rope_freq_base", "missing, or not above 1");
     if (hp->clamp_kqv != 0) infer__key_unsupported(k, "attention.clamp_kqv", "not with compressed attention");
     infer__compressed_indexer(k, l);
-    l->rope_kind =
-        infer__key_layer(k, "attention.rope_pattern", l->index, 0, 1, 1) ? infer__arch_of(k->m)->rope : INFER__ROPE_NONE;
+    l->rope_kind = infer__key_layer(k, "attention.rope_pattern", l->index, 0, 1, 1) ? infer__arch_of(k->m)->rope
+                                                                                    : INFER__ROPE_NONE;
     l->rope_base = p->every ? base : hp->rope_base_window;
     l->rope_scaled = p->every != 0;
     l->attn_scale = hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)l->dim_k);

@@ -121,7 +121,8 @@ static infer_result infer__kda_split(infer_model *m, infer__layer *l, infer_erro
     if (!p) return infer__error(err, INFER_ERR_MEMORY, "no memory for %s", part->name);
     if (infer__delta_split(m, l, err)) return INFER_ERR_MEMORY;
     a = (float *)(uintptr_t)l->w[INFER__W_DELTA_A].data;
-    for (i = 0; i < s->heads && a && s->bound != 0 && !(infer__arch_of(m)->flags & INFER__KDA_A_PLUS); i++) a[i] = -a[i];
+    for (i = 0; i < s->heads && a && s->bound != 0 && !(infer__arch_of(m)->flags & INFER__KDA_A_PLUS); i++)
+        a[i] = -a[i];
     memset(taps, 0, sizeof *taps);
     taps->type = infer__quant_find(0, &removed); /* F32 */
     taps->rows = s->conv;

@@ -105,7 +105,8 @@ static int32_t infer__span_start(const infer_session *s, int32_t pos) {
 }
 
 static void infer__spans_cut(infer_session *s, int32_t n) {
-    while (INFER__HAS_MEDIA && s->n_spans && s->spans[s->n_spans - 1].at >= n) infer__media_let(s->spans[--s->n_spans].media);
+    while (INFER__HAS_MEDIA && s->n_spans && s->spans[s->n_spans - 1].at >= n)
+        infer__media_let(s->spans[--s->n_spans].media);
 }
 
 static int infer__spans_reserve(infer_session *s, int32_t n) {

@@ -369,7 +369,8 @@ static const char *infer__msg_misfit(const infer_context *c, const int32_t *w) {
     if (w[INFER__MSG_ENCODES] < 0 || w[INFER__MSG_ENCODES] > (infer__n_enc(&m->hp) ? INFER__ENCODES_VECTORS : 0))
         return "of a model with an encoder";
     if (((w[INFER__MSG_FLAGS] & INFER__MSG_HAS_AXES) && (!INFER__HAS_MEDIA || !m->hp.axes)) ||
-        (!INFER__HAS_MEDIA && (w[INFER__MSG_FLAGS] & INFER__MSG_HAS_END) && !infer__not_causal(&m->hp) && !infer__n_enc(&m->hp)))
+        (!INFER__HAS_MEDIA && (w[INFER__MSG_FLAGS] & INFER__MSG_HAS_END) && !infer__not_causal(&m->hp) &&
+         !infer__n_enc(&m->hp)))
         return "of a pass with pictures";
     return NULL;
 }
