@@ -355,7 +355,12 @@ static int infer__os_processors(int *cores) {
 #endif
 
 static int infer__processors(int *cores) {
+#if defined(INFER__THREADS)
     const int n = infer__os_processors(cores);
+#else
+    const int n = 1;
+    *cores = 0;
+#endif
     if (*cores <= 0 || *cores > n) *cores = n;
     return n;
 }

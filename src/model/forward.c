@@ -609,11 +609,11 @@ static void infer__layers(infer_context *c) {
     const infer_model *m = c->model;
     const int32_t n = c->ctx.pass.n_rows, first = INFER__MAX(c->encodes ? 0 : infer__n_enc(&m->hp), infer__first(m));
     const int32_t end = INFER__MIN(c->encodes ? infer__n_enc(&m->hp) : m->hp.n_layer, infer__end(m)),
-                  resume = c->resume;
+                  resume = infer__resume(c);
     int32_t l;
     infer__tensor x, xn, out;
     infer__enter(c, m->layers[resume ? resume - 1 : infer__first(m)].place);
-    if (c->stage == INFER__STAGE_HEAD) {
+    if (infer__stage(c) == INFER__STAGE_HEAD) {
         infer__stop_at(c, INFER__STAGE_LAYERS, 0);
         infer__head_logits(c);
         return;
@@ -689,16 +689,16 @@ static int infer__forward_begin(infer_context *c) {
 }
 
 static void infer__forward(infer_context *c) {
-    const int32_t stage = c->stage;
-    const int record = c->resume ? INFER__RECORD_NOT : infer__forward_begin(c);
+    const int32_t stage = infer__stage(c);
+    const int record = infer__resume(c) ? INFER__RECORD_NOT : infer__forward_begin(c);
     if (stage < INFER__STAGE_FETCH) {
         if (record != INFER__RECORD_DONE) infer__layers(c);
-        if (c->resume) return;
+        if (infer__resume(c)) return;
         if (record == INFER__RECORD_NOW && !infer__ops_of(&c->ctx)->record_end(&c->ctx)) infer__layers(c);
     }
     infer__stop_at(c, INFER__STAGE_LAYERS, 0);
     if (infer__ok(&c->ctx) && stage < INFER__STAGE_FURTHER) infer__fetch(c);
-    if (c->resume) return;
+    if (infer__resume(c)) return;
     if (INFER__HAS_DRAFTS && infer__ok(&c->ctx) && c->model->hp.n_predict && !c->encodes) {
         if (stage < INFER__STAGE_FURTHER && infer__pauses(c)) {
             infer__stop_at(c, INFER__STAGE_FURTHER, c->model->hp.n_layer);

@@ -759,6 +759,10 @@ struct infer_context {
     int32_t checking;            /* name the first layer with a value that is not finite */
 };
 
+/* As the fields of these names: without slices a pass has no end before its end. */
+INFER__FOLDED int32_t infer__resume(const infer_context *c) { return INFER__HAS_SLICES ? c->resume : 0; }
+INFER__FOLDED int32_t infer__stage(const infer_context *c) { return INFER__HAS_SLICES ? c->stage : 0; }
+
 #include "session/session.h" /* sessions, and which calls may begin */
 #include "stack/senses.h"    /* pictures and sound */
 

@@ -42,11 +42,11 @@ static const infer__quant infer__quants[] = {
     INFER__QUANT(IQ3_S, 21, "IQ3_S", 256, 110, 1, 0, infer__iq3_s_decode, NULL, infer__iq3_s_unpack, 32, 15, 0, 30, INFER__SEARCH(iq3_s))
     INFER__QUANT(IQ2_S, 22, "IQ2_S", 256, 82, 1, 0, infer__iq2_s_decode, NULL, infer__iq2_s_unpack, 16, 43, 0, 86, INFER__SEARCH(iq2_s))
     INFER__QUANT(IQ4_XS, 23, "IQ4_XS", 256, 136, 1, 0, infer__iq4_xs_decode, NULL, infer__iq4_xs_unpack, 32, 128, 0, 255, INFER__SEARCH(iq4_xs))
-    {24, "I8", 1, 1, 1, 1, infer__plain_i8_decode, NULL, NULL, 0, 0, 0, 0, NULL},
-    {25, "I16", 1, 2, 1, 2, infer__plain_i16_decode, NULL, NULL, 0, 0, 0, 0, NULL},
-    {26, "I32", 1, 4, 1, 4, infer__plain_i32_decode, NULL, NULL, 0, 0, 0, 0, NULL},
-    {27, "I64", 1, 8, 1, 8, infer__plain_i64_decode, NULL, NULL, 0, 0, 0, 0, NULL},
-    {28, "F64", 1, 8, 1, 8, infer__plain_f64_decode, NULL, NULL, 0, 0, 0, 0, NULL},
+    INFER__QUANT(I8, 24, "I8", 1, 1, 1, 1, infer__plain_i8_decode, NULL, NULL, 0, 0, 0, 0, NULL)
+    INFER__QUANT(I16, 25, "I16", 1, 2, 1, 2, infer__plain_i16_decode, NULL, NULL, 0, 0, 0, 0, NULL)
+    INFER__QUANT(I32, 26, "I32", 1, 4, 1, 4, infer__plain_i32_decode, NULL, NULL, 0, 0, 0, 0, NULL)
+    INFER__QUANT(I64, 27, "I64", 1, 8, 1, 8, infer__plain_i64_decode, NULL, NULL, 0, 0, 0, 0, NULL)
+    INFER__QUANT(F64, 28, "F64", 1, 8, 1, 8, infer__plain_f64_decode, NULL, NULL, 0, 0, 0, 0, NULL)
     INFER__QUANT(IQ1_M, 29, "IQ1_M", 256, 56, 1, 0, infer__iq1_m_decode, NULL, infer__iq1_m_unpack, 16, 9, 0, 18, INFER__SEARCH(iq1_m))
     {30, "BF16", 1, 2, 1, 2, infer__plain_bf16_decode, infer__plain_bf16_encode, NULL, 0, 0, 0, 0, NULL},
     INFER__QUANT(TQ1_0, 34, "TQ1_0", 256, 54, 1, 0, infer__tq1_0_decode, NULL, infer__tq1_0_unpack, 32, 1, 0, 2, INFER__SEARCH(tq1_0))
@@ -100,6 +100,7 @@ static int infer__quant_bytes(const infer__quant *q, uint64_t n, uint64_t *out) 
 }
 
 #undef INFER__SEARCH
+#undef INFER__ENCODE
 #undef INFER__DECODE_BLOCKS
 #undef INFER__UNPACK_BLOCKS
 #undef INFER__BYTES

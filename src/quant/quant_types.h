@@ -71,7 +71,7 @@ struct infer__quant {
 
 /* A row about a type, in tables of types, with its comma. INFER_ONLY_QUANTS leaves out all but those that are listed
  * (by INFER_QUANT_NAME, defined as 1 or nothing), and with their rows the compiler leaves out their functions. Rows
- * without it are always there: plain types, and those of caches. */
+ * without it are always there: plain types that weights have, and those of caches. */
 #if defined(INFER_ONLY_QUANTS)
 #  define INFER__QUANT(name, ...) INFER__IF(INFER_QUANT_##name, {__VA_ARGS__},)
 #else

@@ -370,6 +370,34 @@ static void left_out(infer_model *model) {
     (void)model;
 }
 
+#ifdef INFER_MINIMAL
+/* The file with two more keys of 64 bytes together: one that makes its layers no plain ones, and padding. */
+static void other_layers(const uint8_t *data, size_t n, const char *key, uint8_t type, size_t bytes, const char *padding) {
+    uint8_t *file = (uint8_t *)calloc(n + 64, 1), *at = file + 24;
+    infer_model *model = NULL;
+    infer_session *session = NULL;
+    if (!file) {
+        bad++;
+        return;
+    }
+    memcpy(file, data, 24);
+    file[16] = (uint8_t)(file[16] + 2); /* of few keys */
+    at = put_text(at, key);
+    at[0] = type;
+    at[3 + bytes] = bytes == 4 ? 64 : 0; /* 2.0, or false */
+    at = put_text(at + 4 + bytes, padding);
+    at[0] = 7; /* a bool */
+    if (at + 5 != file + 24 + 64) printf("%s: keys of %d bytes\n", key, (int)(at + 5 - file - 24)), bad++;
+    memcpy(file + 24 + 64, data + 24, n - 24);
+    err.code = INFER_OK;
+    if (infer_model_open_memory(&model, file, n + 64, &HOST, &err) == INFER_OK) infer_session_create(&session, model, NULL, &err);
+    want(err.code, key, key);
+    infer_session_destroy(session);
+    infer_model_close(model);
+    free(file);
+}
+#endif
+
 /* What is asked for when a model is opened: some of its layers, all of it in memory, one file of several. */
 static void opens(const void *data, size_t n) {
 #if defined(INFER_NO_RANGES) || defined(INFER_NO_OFFLOAD)
@@ -398,6 +426,10 @@ static void opens(const void *data, size_t n) {
         io[0].mapped = io[1].mapped = data;
         want(infer_model_open_io(&other, io, 2, &HOST, &err), "two files", "INFER_NO_SPLIT");
     }
+#endif
+#ifdef INFER_MINIMAL
+    other_layers((const uint8_t *)data, n, "llama.attention.causal", 7, 1, "general.padding.");
+    other_layers((const uint8_t *)data, n, "llama.attention.clamp_kqv", 6, 4, "general.pa");
 #endif
     (void)data;
     (void)n;

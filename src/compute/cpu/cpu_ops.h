@@ -228,6 +228,7 @@ INFER__INLINE float infer__sum_neon(infer__v16_neon v) {
 }
 #endif
 
+INFER__SMALL_BEGIN
 /* ---- plain bodies -------------------------------------------------------------------------------- */
 
 /* The lanes of a sum, added in halves. */
@@ -454,5 +455,7 @@ INFER__DEFINE_DOTS(avx512)
 INFER__DEFINE_DOTS(neon)
 #endif
 #undef INFER__DEFINE_DOTS
+
+INFER__SMALL_END
 
 #endif

@@ -244,10 +244,10 @@ static infer_result infer__pass_run(infer_context *c, infer_error *err) {
     }
     infer__turn_take(c);
     began = infer__seconds();
-    if (!c->resume) c->pass_seconds = 0;
+    if (!infer__resume(c)) c->pass_seconds = 0;
     infer__forward(c);
     c->pass_seconds += infer__seconds() - began;
-    if (c->resume) {
+    if (infer__resume(c)) {
         infer__turn_give(c);
         return INFER_MORE;
     }
@@ -303,8 +303,8 @@ static infer_result infer__pass_fill(infer_context *c, infer__pass_cursor *cur, 
 
 /* Evaluate all tokens of the steps, in passes. INFER_MORE: the slice is over within one, and the same call goes on. */
 static infer_result infer__passes(infer_context *c, infer__pass_cursor *cur, infer_error *err) {
-    while (cur->step < cur->n || c->resume) {
-        infer_result r = c->resume ? INFER_OK : infer__pass_fill(c, cur, err);
+    while (cur->step < cur->n || infer__resume(c)) {
+        infer_result r = infer__resume(c) ? INFER_OK : infer__pass_fill(c, cur, err);
         int32_t i;
         if (!r) r = infer__pass_run(c, err);
         if (r) return r;
@@ -324,7 +324,7 @@ static infer_result infer__catch_up(infer_context *c, infer_session *s, infer_er
     infer_step *st = &c->behind_step;
     infer__pass_cursor *cur = &c->behind;
     infer_result r;
-    if (!c->resume) {
+    if (!infer__resume(c)) {
         if (s->n_valid == s->n) return INFER_OK;
         memset(st, 0, sizeof *st);
         memset(cur, 0, sizeof *cur);
@@ -384,7 +384,7 @@ static infer_result infer__steps_run(infer_context *c, const infer_step *steps, 
     infer_result r = INFER_OK;
     const double start = infer__seconds();
     int32_t i;
-    if (!c->resume) {
+    if (!infer__resume(c)) {
         memset(cur, 0, sizeof *cur);
         for (i = 0; i < n; i++) cur->total += steps[i].n;
     }
@@ -439,8 +439,8 @@ static infer_result infer__eval_begin(infer_context *c, const infer_step *steps,
 /* The context and the sessions are claimed. */
 static infer_result infer__eval_steps(infer_context *c, const infer_step *steps, int32_t n, infer_error *err) {
     infer_result r = INFER_OK;
-    if (!c->resume && (r = infer__weights_hold(c->model, err)) != INFER_OK) return r;
-    if (!c->resume && (r = infer__eval_begin(c, steps, n, err)) != INFER_OK) {
+    if (!infer__resume(c) && (r = infer__weights_hold(c->model, err)) != INFER_OK) return r;
+    if (!infer__resume(c) && (r = infer__eval_begin(c, steps, n, err)) != INFER_OK) {
         infer__weights_let(c->model);
         return r;
     }

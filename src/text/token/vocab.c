@@ -54,12 +54,14 @@ static const struct { const char *key; int which; } INFER__SPECIAL_KEYS[] = {
     {"tokenizer.ggml.padding_token_id", INFER_SPECIAL_PAD},
     {"tokenizer.ggml.cls_token_id", INFER_SPECIAL_CLS},
     {"tokenizer.ggml.mask_token_id", INFER_SPECIAL_MASK},
+#if INFER__HAS_FILL
     {"tokenizer.ggml.prefix_token_id", INFER_SPECIAL_FIM_PRE},
     {"tokenizer.ggml.suffix_token_id", INFER_SPECIAL_FIM_SUF},
     {"tokenizer.ggml.middle_token_id", INFER_SPECIAL_FIM_MID},
     {"tokenizer.ggml.fim_pre_token_id", INFER_SPECIAL_FIM_PRE},
     {"tokenizer.ggml.fim_suf_token_id", INFER_SPECIAL_FIM_SUF},
     {"tokenizer.ggml.fim_mid_token_id", INFER_SPECIAL_FIM_MID},
+#endif
     {"tokenizer.ggml.fim_pad_token_id", INFER_SPECIAL_FIM_PAD},
     {"tokenizer.ggml.fim_rep_token_id", INFER_SPECIAL_FIM_REP},
     {"tokenizer.ggml.fim_sep_token_id", INFER_SPECIAL_FIM_SEP}
@@ -75,6 +77,7 @@ static const struct { const char *text; int which; } INFER__SPECIAL_TEXTS[] = {
     {"<" INFER__BAR "end" INFER__SPACE_MARK "of" INFER__SPACE_MARK "sentence" INFER__BAR ">", INFER_SPECIAL_EOT},
     {"<end_of_utterance>", INFER_SPECIAL_EOT}, {"[EOT]", INFER_SPECIAL_EOT},
     {"<|eom_id|>", INFER_SPECIAL_EOM},
+#if INFER__HAS_FILL
     {"<|fim_prefix|>", INFER_SPECIAL_FIM_PRE}, {"<fim-prefix>", INFER_SPECIAL_FIM_PRE},
     {"<fim_prefix>", INFER_SPECIAL_FIM_PRE}, {"<PRE>", INFER_SPECIAL_FIM_PRE},
     {"<" INFER__BAR "fim" INFER__SPACE_MARK "begin" INFER__BAR ">", INFER_SPECIAL_FIM_PRE},
@@ -90,6 +93,7 @@ static const struct { const char *text; int which; } INFER__SPECIAL_TEXTS[] = {
     {"<" INFER__BAR "fim" INFER__SPACE_MARK "end" INFER__BAR ">", INFER_SPECIAL_FIM_MID},
     {INFER__SPACE_MARK "<MID>", INFER_SPECIAL_FIM_MID}, {"<|code_middle|>", INFER_SPECIAL_FIM_MID},
     {"<|middle|>", INFER_SPECIAL_FIM_MID},
+#endif
     {"<|fim_pad|>", INFER_SPECIAL_FIM_PAD}, {"<fim-pad>", INFER_SPECIAL_FIM_PAD}, {"<fim_pad>", INFER_SPECIAL_FIM_PAD},
     {"<PAD>", INFER_SPECIAL_FIM_PAD}, {"[PAD]", INFER_SPECIAL_FIM_PAD},
     {"<|fim_repo|>", INFER_SPECIAL_FIM_REP}, {"<|repo_name|>", INFER_SPECIAL_FIM_REP},
