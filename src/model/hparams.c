@@ -76,7 +76,7 @@ static int infer__key_per_layer(const infer__keys *k, const infer__kv *kv) {
 
 /* An array may cover the layers only: 1 and an error when it has no number for this prediction block. */
 static int infer__key_ends(infer__keys *k, const infer__kv *kv, int32_t layer) {
-    if ((uint64_t)layer < kv->n) return 0;
+    if (!INFER__HAS_DRAFTS || (uint64_t)layer < kv->n) return 0;
     k->failed = 1;
     infer__error(k->err, INFER_ERR_UNSUPPORTED,
                  "mtp: key %s: an array of %llu, which does not say it of block %d, which predicts", k->key,
@@ -406,7 +406,7 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
     hp->pooling = infer__read_pooling(k, "pooling_type");
     hp->encoder = a->encoder;
     hp->label_pooling = a->label_pooling ? a->label_pooling : a->encoder ? INFER_POOL_FIRST : INFER_POOL_LAST;
-    if (a->encoder || hp->pooling == INFER_POOL_RANK) {
+    if (a->encoder || (INFER__HAS_EMBED && hp->pooling == INFER_POOL_RANK)) {
         const int32_t labels = infer__read_pooling(k, "classifier.pooling_type");
         if (labels == INFER_POOL_NONE || labels == INFER_POOL_RANK)
             infer__key_misfit(k, "classifier.pooling_type", "not 1 to 3: what a classifier reads is one vector");
@@ -443,12 +443,12 @@ static void infer__read_globals(infer_model *m, infer__keys *k) {
         infer__key_unsupported(k, "attention.causal", "only true" INFER__OR_VARIANTS);
     if (a->encoder) infer__key_bool(k, "attention.causal", 0); /* llama.cpp writes true when it saves one */
     hp->qk_norm_bare = (a->flags & INFER__QK_NORM_BARE) != 0;
-    if (hp->not_causal && !a->encoder && (a->mixer_else || hp->window || a->index))
+    if (INFER__HAS_VARIANTS && hp->not_causal && !a->encoder && (a->mixer_else || hp->window || a->index))
         infer__key_unsupported(k, "attention.causal", "layers with windows or states are causal");
     if (a->flags & INFER__PARALLEL_BY_KEY)
         hp->block = infer__key_bool(k, "use_parallel_residual", 1) ? INFER__BLOCK_PARALLEL : INFER__BLOCK_SERIAL;
     if (hp->n_expert && !hp->n_used) hp->n_used = INFER__MIN(hp->n_expert, 2);
-    if (!k->failed && hp->n_used > hp->n_expert) {
+    if (INFER__HAS_EXPERTS && !k->failed && hp->n_used > hp->n_expert) {
         k->failed = 1;
         infer__error(k->err, INFER_ERR_FORMAT, "key %s.expert_used_count is above expert_count", k->prefix);
     }

@@ -47,7 +47,7 @@ static void infer__give_experts(infer_context *c, const infer__moe_matmul_args *
 
 static infer_result infer__give_check(const infer_model *m, infer_error *err) {
     int32_t i;
-    for (i = 0; i < m->hp.n_layer; i++)
+    for (i = 0; INFER__HAS_GPU && i < m->hp.n_layer; i++)
         if (m->layers[i].place != INFER__ON_CPU)
             return infer__error(err, INFER_ERR_UNSUPPORTED,
                                 "context_params.inputs: layer %d is on a GPU; open the model with backend INFER_CPU",

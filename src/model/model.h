@@ -968,7 +968,7 @@ static infer_result infer__source_fork(infer_session *to, const infer_session *f
 static infer_result infer__session_cut(infer_session *s, int32_t n);
 /* 1 when all rows of an eval must be in one pass, since they attend to each other. */
 INFER__INLINE int infer__session_whole(const infer_session *s) {
-    return infer__not_causal(&s->context->model->hp) || s->encodes;
+    return INFER__VARIANT(s->context->model->hp.not_causal || s->encodes);
 }
 
 /* layers/encoder.c, pool.c */

@@ -160,7 +160,7 @@ static void infer__place_limit(infer_model *m, int32_t want, int32_t *n, infer__
 
 /* 1 when the head's matrix is the embedding. */
 static int infer__place_tied(const infer_model *m) {
-    if (infer__encoder(&m->hp) || m->first) return 0;
+    if (infer__encoder(&m->hp) || infer__first(m)) return 0;
     return !m->w[INFER__W_OUTPUT].type || m->w[INFER__W_OUTPUT].name == m->w[INFER__W_TOKEN_EMBD].name;
 }
 
@@ -410,7 +410,7 @@ static void infer__place_uses(infer_model *m, int32_t n, infer__gpu_uses *u) {
 /* The number of first layers that are requested. Those that the model does not have come along, at no cost. */
 static int32_t infer__place_want(const infer_model *m) {
     const int32_t asked = m->params.gpu_layers;
-    return asked > 0 && asked < m->end - m->first ? m->first + asked : m->hp.n_layer;
+    return asked > 0 && asked < infer__end(m) - infer__first(m) ? infer__first(m) + asked : m->hp.n_layer;
 }
 
 /* Kernels used by the requested layers; 0 when there are no such layers, which is reported elsewhere. */

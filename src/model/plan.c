@@ -121,10 +121,10 @@ static void infer__plan_work(infer__plan *p, const infer_model *m) {
     uint64_t batch = (uint64_t)p->batch, work, head;
     /* logits pass through the work area a few rows at a time: a prompt's would not fit */
     work = batch * (uint64_t)p->work_cols;
-    head = m->first ? 0 : (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
+    head = infer__first(m) ? 0 : (uint64_t)INFER__MIN(p->batch, 8) * (uint64_t)m->hp.n_vocab;
     p->work_bytes = INFER__MAX(work, head) * sizeof(float);
     p->head_rows = (int32_t)INFER__MIN(batch, p->work_bytes / sizeof(float) / (uint64_t)m->hp.n_vocab);
-    if (m->first) p->head_rows = p->batch; /* it has no head, and gives rows back */
+    if (infer__first(m)) p->head_rows = p->batch; /* it has no head, and gives rows back */
     p->x_bytes = batch * (uint64_t)m->hp.n_embd * sizeof(float);
 }
 
@@ -276,17 +276,17 @@ static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer
     out->weights = mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes - m->dropped_bytes;
     if (infer__ranged(m)) out->weights = m->range_bytes - (mapped ? 0 : m->dropped_bytes);
     out->cache = p->cache_bytes[INFER__ON_CPU];
-    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + (m->first ? 0 : infer__session_bytes(p, m));
+    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + (infer__first(m) ? 0 : infer__session_bytes(p, m));
     if (m->n_devices) out->scratch += INFER__PLAN_SLACK;
     out->peak = INFER__MAX(m->open_peak, out->cache + out->scratch + (mapped ? 0 : out->weights));
-    out->layers = m->end - m->first;
+    out->layers = infer__end(m) - infer__first(m);
     for (i = 0; INFER__HAS_GPU && i < m->n_devices; i++) {
         const infer__device *from = &m->devices[i];
         infer_device_memory *to = &out->devices[out->n_devices];
         if (!from->n_layers) continue;
         out->n_devices++;
         to->device = from->row + 1;
-        for (l = m->first; l < m->end; l++) to->layers += m->layers[l].place == INFER__ON_DEVICE + i;
+        for (l = infer__first(m); l < infer__end(m); l++) to->layers += m->layers[l].place == INFER__ON_DEVICE + i;
         to->weights = from->bytes;
         to->cache = p->cache_bytes[INFER__ON_DEVICE + i];
         to->scratch = p->scratch_bytes[INFER__ON_DEVICE + i];

@@ -397,7 +397,7 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     for (i = 0; i < infer__n_all(&m->hp) && !r; i++) r = infer__bind_layer(m, &m->layers[i], bound, err);
     if (!r && !m->w[INFER__W_OUT_NORM].type && !(infer__arch_of(m)->flags & INFER__NORM_BARE) && !m->hp.out_norm_off)
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor %s", infer__model_slot(m, INFER__W_OUT_NORM)->name);
-    if (!r && m->w[INFER__W_EMBD_NORM_B].type && !m->w[INFER__W_EMBD_NORM].type)
+    if (INFER__HAS_VARIANTS && !r && m->w[INFER__W_EMBD_NORM_B].type && !m->w[INFER__W_EMBD_NORM].type)
         r = infer__error(err, INFER_ERR_FORMAT, "missing tensor token_embd_norm.weight: there is a bias for it");
     if (!r) r = infer__rope_check(m, err);
     for (i = 0; i < m->gguf.n_tensors && !r; i++)

@@ -79,6 +79,7 @@ static infer_result infer__indexer_check(const infer_model *m, const infer__laye
     const int of = x->heads ? x->latent ? 1 : 2 : 0;
     infer_result r = INFER_OK;
     int i;
+    if (!INFER__HAS_VARIANTS) return r; /* there are no such tensors */
     for (i = 0; i <= INFER__W_INDEX_WEIGHTS - INFER__W_INDEX_Q_B && !r; i++) {
         const infer__weight *w = &l->w[INFER__W_INDEX_Q_B + i];
         if (with[i] & of && !x->shared) r = infer__need(l, INFER__W_INDEX_Q_B + i, err);

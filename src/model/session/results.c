@@ -17,7 +17,7 @@ static int32_t infer__top_most(const infer_model *m) { return INFER__MIN(INFER__
 
 static void infer__plan_top(infer__plan *p, const infer_model *m) {
     uint64_t rows, one = infer__top_scratch(m->hp.n_vocab, infer__top_most(m));
-    if (infer__encoder(&m->hp) || m->first) return;
+    if (infer__encoder(&m->hp) || infer__first(m)) return;
     p->top_rows = INFER__MIN(p->head_rows, INFER__TOP_ROWS);
     rows = (uint64_t)p->top_rows;
     p->top_scratch = INFER__MAX(one, rows * infer__top_scratch(m->hp.n_vocab, 1));
