@@ -535,7 +535,7 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_CHAT             no templates and no conversations
     INFER_NO_GRAMMAR          no grammars and no JSON Schema
     INFER_NO_ADAPTERS         no LoRA and no control vectors
-    INFER_NO_DESCRIBE         no infer_model_describe; keys that are refused are named without the reason
+    INFER_NO_DESCRIBE         no infer_model_describe and no session_params.trace; keys are refused without the reason
     INFER_NO_DRAFTS           no speculative decoding: draft, lookup, mtp
     INFER_NO_EMBED            no vectors, labels and scores of texts
     INFER_NO_ENCODE           no infer_type_encode

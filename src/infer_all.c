@@ -39,13 +39,15 @@ INFER__SMALL_END
 #include "compute/products/unpack_avx512_k.c"
 #include "compute/products/unpack_avx512_iq.c"
 #include "compute/products/alone_avx512.c" /* one column without unpacking first */
+INFER__SMALL_BEGIN
 #include "compute/products/cpu_int8.c"     /* the engine of quantised products */
+INFER__SMALL_END
 #include "compute/products/cpu_float.h"    /* F32, F16, BF16 weights: the arithmetic, one body for every level */
 #include "compute/products/float_int16.c"  /* F16 as integers of 16 bits */
 #include "compute/products/float_amx.c"    /* tiles of rows and columns */
 #include "compute/products/float_levels.c" /* FLOATS */
-#include "compute/products/cpu_float.c"    /* the engine of such products */
 INFER__SMALL_BEGIN
+#include "compute/products/cpu_float.c"    /* the engine of such products */
 #include "compute/cpu/cpu_low.c"           /* adapters */
 #include "compute/cpu/cpu_matmul.c"
 #include "compute/cpu/cpu_kv_store.c"

@@ -775,10 +775,12 @@ static infer_result infer__gguf_open_source(infer__gguf *g, const infer__gguf_or
     else if (o->io) r = infer__source_open_io(s, &o->io[i], err);
     else r = infer__source_open_memory(s, g->mem, o->data, o->size, err);
     if (r == INFER_OK) g->n_sources = i + 1;
+#if !defined(INFER_NO_STDIO)
     if (s->file.shared && o->want_map)
         infer__log(g->report, 2, "file %d: every user may write to it, and so shorten it: it is read into memory, not "
                                  "mapped (no_mmap -1 maps it)",
                    (int)i + 1);
+#endif
     return r;
 }
 

@@ -46,7 +46,7 @@ static const float *infer__peek(infer_context *c, const infer__tensor *t) {
 }
 
 static void infer__trace(infer_context *c, int32_t layer, const char *step, const infer__tensor *t) {
-    const float *x = c->trace ? infer__peek(c, t) : NULL;
+    const float *x = INFER__HAS_DESCRIBE && c->trace ? infer__peek(c, t) : NULL;
     if (x) c->trace(c->trace_user, layer, step, x, (size_t)t->rows, (size_t)t->cols);
 }
 

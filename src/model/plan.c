@@ -250,6 +250,9 @@ static infer_result infer__plan_make(infer__plan *p, const infer_model *m, const
 /* Systems that overcommit kill the process when the memory is used, so check before. Not with the caller's allocator,
  * whose memory may come from anywhere. */
 static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m, infer_error *err) {
+#if defined(INFER_NO_MALLOC)
+    (void)p, (void)m, (void)err;
+#else
     uint64_t need = p->cache_bytes[INFER__ON_CPU] + p->scratch_bytes[INFER__ON_CPU], total, available, swap;
     infer__machine_memory(&total, &available, &swap);
     if (total && need > total + swap && !m->params.allocator.alloc)
@@ -262,6 +265,7 @@ static infer_result infer__plan_fits(const infer__plan *p, const infer_model *m,
                    "a context of %d cells and a batch of %d need %llu bytes of the host's memory, of which %llu are "
                    "free",
                    (int)p->cells, (int)p->batch, (unsigned long long)need, (unsigned long long)available);
+#endif
     return INFER_OK;
 }
 

@@ -253,6 +253,12 @@ static void only_samplers(infer_model *model) {
 }
 #endif
 
+#ifdef INFER_NO_DESCRIBE
+static void look(void *user, int layer, const char *step, const float *data, size_t rows, size_t cols) {
+    (void)user, (void)layer, (void)step, (void)data, (void)rows, (void)cols;
+}
+#endif
+
 static void left_out(infer_model *model) {
 #ifdef INFER_ONLY_ARCHS
     only_archs();
@@ -279,7 +285,12 @@ static void left_out(infer_model *model) {
 #ifdef INFER_NO_DESCRIBE
     {
         size_t n;
+        infer_session *session;
+        infer_session_params p;
+        memset(&p, 0, sizeof p);
+        p.trace = look;
         if (infer_model_describe(model, NULL, 0, &n) != INFER_ERR_UNSUPPORTED) printf("a description was made\n"), bad++;
+        want(infer_session_create(&session, model, &p, &err), "a trace", "INFER_NO_DESCRIBE");
     }
 #endif
 #ifdef INFER_NO_JSON

@@ -139,7 +139,9 @@ static int infer__context_lost(const infer_context *c) {
     return infer__pool_lost(c->pool) || infer__model_lost(c->model);
 }
 
-static int infer__model_lost(const infer_model *m) { return m->n_devices > 0 && m->process != infer__process(); }
+static int infer__model_lost(const infer_model *m) {
+    return INFER__HAS_GPU && m->n_devices > 0 && m->process != infer__process();
+}
 
 static infer_result infer__session_enter(infer_session *s, const char *call) {
     infer_result r;

@@ -51,6 +51,7 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
     infer__mem *mem = &c->model->mem;
     int32_t most = c->plan.cells, cap = p->context ? p->context : INFER__MIN(most, INFER__MIN(m->hp.n_ctx, 4096)), g, i;
     infer_session *s;
+    if (!INFER__HAS_DESCRIBE && p->trace) return infer__left_out(err, "traces", "INFER_NO_DESCRIBE");
     if (infer__first(m))
         return infer__error(err, INFER_ERR_STATE,
                             "the model has no layers before %d: infer_context_rows runs its own for sessions elsewhere",
