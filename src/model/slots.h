@@ -325,27 +325,26 @@ enum {
     W(NEXTN_HEAD,     "blk.%d.nextn.shared_head_head.weight", VOCAB,      MODEL,     0)
 
 /* RWKV's time mix: version 7 reads all up to TIME_OUT, version 6 all from TIME_KEY on; and channel mix. */
-#define INFER__TIME_ROW(W, slot, name, rows, cols, need) W(TIME_##slot, "blk.%d.time_mix_" name, rows, cols, need)
 #define INFER__TIME_SLOTS(W) /* a vector and two matrices with few values in between, four times */ \
-    INFER__TIME_ROW(W, W0, "w0.weight", ONE, MODEL, 1)       INFER__TIME_ROW(W, W1, "w1.weight", RANK_W, MODEL, 1) \
-    INFER__TIME_ROW(W, W2, "w2.weight", MODEL, RANK_W, 1)    INFER__TIME_ROW(W, A0, "a0.weight", ONE, MODEL, 1) \
-    INFER__TIME_ROW(W, A1, "a1.weight", RANK_A, MODEL, 1)    INFER__TIME_ROW(W, A2, "a2.weight", MODEL, RANK_A, 1) \
-    INFER__TIME_ROW(W, V0, "v0.weight", ONE, MODEL, 0)       INFER__TIME_ROW(W, V1, "v1.weight", RANK_V, MODEL, 0) \
-    INFER__TIME_ROW(W, V2, "v2.weight", MODEL, RANK_V, 0)    INFER__TIME_ROW(W, G1, "g1.weight", RANK_G, MODEL, 0) \
-    INFER__TIME_ROW(W, G2, "g2.weight", MODEL, RANK_G, 0)    INFER__TIME_ROW(W, K_K, "k_k.weight", ONE, MODEL, 1) \
-    INFER__TIME_ROW(W, K_A, "k_a.weight", ONE, MODEL, 1)     INFER__TIME_ROW(W, R_K, "r_k.weight", ONE, MODEL, 1) \
-    INFER__TIME_ROW(W, KEY, "key.weight", WKV_KEYS, MODEL, 1) INFER__TIME_ROW(W, KEY_B, "key.bias", ONE, WKV_KEYS, 0) \
-    INFER__TIME_ROW(W, VALUE, "value.weight", WKV_KEYS, MODEL, 1) INFER__TIME_ROW(W, VALUE_B, "value.bias", ONE, WKV_KEYS, 0) \
-    INFER__TIME_ROW(W, R, "receptance.weight", MODEL, MODEL, 1) INFER__TIME_ROW(W, R_B, "receptance.bias", ONE, MODEL, 0) \
-    INFER__TIME_ROW(W, LN, "ln.weight", ONE, MODEL, 0)       INFER__TIME_ROW(W, LN_B, "ln.bias", ONE, MODEL, 0) \
-    INFER__TIME_ROW(W, LERP, "lerp_fused.weight", ONE, ANY, 0) /* 7: r w k v a (g); 6: w k v r g */ \
-    INFER__TIME_ROW(W, OUT, "output.weight", MODEL, MODEL, 1) INFER__TIME_ROW(W, GATE, "gate.weight", MODEL, MODEL, 1) \
-    INFER__TIME_ROW(W, LERP_X, "lerp_x.weight", ONE, MODEL, 1) INFER__TIME_ROW(W, LERP_W, "lerp_w.weight", ONE, MODEL, 0) \
-    INFER__TIME_ROW(W, LERP_K, "lerp_k.weight", ONE, MODEL, 0) INFER__TIME_ROW(W, LERP_V, "lerp_v.weight", ONE, MODEL, 0) \
-    INFER__TIME_ROW(W, LERP_R, "lerp_r.weight", ONE, MODEL, 0) INFER__TIME_ROW(W, LERP_G, "lerp_g.weight", ONE, MODEL, 0) \
-    INFER__TIME_ROW(W, MIX_1, "w1.weight", RANK_X_5, MODEL, 1) INFER__TIME_ROW(W, MIX_2, "w2.weight", MODEL_5, RANK_X, 1) \
-    INFER__TIME_ROW(W, FIRST, "first.weight", ONE, MODEL, 0) INFER__TIME_ROW(W, DECAY, "decay.weight", ONE, MODEL, 1) \
-    INFER__TIME_ROW(W, DECAY_1, "decay_w1.weight", RANK_W, MODEL, 1) INFER__TIME_ROW(W, DECAY_2, "decay_w2.weight", MODEL, RANK_W, 1)
+    W(TIME_W0, "blk.%d.time_mix_w0.weight", ONE, MODEL, 1)       W(TIME_W1, "blk.%d.time_mix_w1.weight", RANK_W, MODEL, 1) \
+    W(TIME_W2, "blk.%d.time_mix_w2.weight", MODEL, RANK_W, 1)    W(TIME_A0, "blk.%d.time_mix_a0.weight", ONE, MODEL, 1) \
+    W(TIME_A1, "blk.%d.time_mix_a1.weight", RANK_A, MODEL, 1)    W(TIME_A2, "blk.%d.time_mix_a2.weight", MODEL, RANK_A, 1) \
+    W(TIME_V0, "blk.%d.time_mix_v0.weight", ONE, MODEL, 0)       W(TIME_V1, "blk.%d.time_mix_v1.weight", RANK_V, MODEL, 0) \
+    W(TIME_V2, "blk.%d.time_mix_v2.weight", MODEL, RANK_V, 0)    W(TIME_G1, "blk.%d.time_mix_g1.weight", RANK_G, MODEL, 0) \
+    W(TIME_G2, "blk.%d.time_mix_g2.weight", MODEL, RANK_G, 0)    W(TIME_K_K, "blk.%d.time_mix_k_k.weight", ONE, MODEL, 1) \
+    W(TIME_K_A, "blk.%d.time_mix_k_a.weight", ONE, MODEL, 1)     W(TIME_R_K, "blk.%d.time_mix_r_k.weight", ONE, MODEL, 1) \
+    W(TIME_KEY, "blk.%d.time_mix_key.weight", WKV_KEYS, MODEL, 1) W(TIME_KEY_B, "blk.%d.time_mix_key.bias", ONE, WKV_KEYS, 0) \
+    W(TIME_VALUE, "blk.%d.time_mix_value.weight", WKV_KEYS, MODEL, 1) W(TIME_VALUE_B, "blk.%d.time_mix_value.bias", ONE, WKV_KEYS, 0) \
+    W(TIME_R, "blk.%d.time_mix_receptance.weight", MODEL, MODEL, 1) W(TIME_R_B, "blk.%d.time_mix_receptance.bias", ONE, MODEL, 0) \
+    W(TIME_LN, "blk.%d.time_mix_ln.weight", ONE, MODEL, 0)       W(TIME_LN_B, "blk.%d.time_mix_ln.bias", ONE, MODEL, 0) \
+    W(TIME_LERP, "blk.%d.time_mix_lerp_fused.weight", ONE, ANY, 0) /* 7: r w k v a (g); 6: w k v r g */ \
+    W(TIME_OUT, "blk.%d.time_mix_output.weight", MODEL, MODEL, 1) W(TIME_GATE, "blk.%d.time_mix_gate.weight", MODEL, MODEL, 1) \
+    W(TIME_LERP_X, "blk.%d.time_mix_lerp_x.weight", ONE, MODEL, 1) W(TIME_LERP_W, "blk.%d.time_mix_lerp_w.weight", ONE, MODEL, 0) \
+    W(TIME_LERP_K, "blk.%d.time_mix_lerp_k.weight", ONE, MODEL, 0) W(TIME_LERP_V, "blk.%d.time_mix_lerp_v.weight", ONE, MODEL, 0) \
+    W(TIME_LERP_R, "blk.%d.time_mix_lerp_r.weight", ONE, MODEL, 0) W(TIME_LERP_G, "blk.%d.time_mix_lerp_g.weight", ONE, MODEL, 0) \
+    W(TIME_MIX_1, "blk.%d.time_mix_w1.weight", RANK_X_5, MODEL, 1) W(TIME_MIX_2, "blk.%d.time_mix_w2.weight", MODEL_5, RANK_X, 1) \
+    W(TIME_FIRST, "blk.%d.time_mix_first.weight", ONE, MODEL, 0) W(TIME_DECAY, "blk.%d.time_mix_decay.weight", ONE, MODEL, 1) \
+    W(TIME_DECAY_1, "blk.%d.time_mix_decay_w1.weight", RANK_W, MODEL, 1) W(TIME_DECAY_2, "blk.%d.time_mix_decay_w2.weight", MODEL, RANK_W, 1)
 #define INFER__CHANNEL_SLOTS(W) \
     W(CHANNEL_LERP_K, "blk.%d.channel_mix_lerp_k.weight",  ONE,           MODEL,     1) \
     W(CHANNEL_LERP_R, "blk.%d.channel_mix_lerp_r.weight",  ONE,           MODEL,     0) \
