@@ -540,7 +540,7 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_EMBED            no vectors, labels and scores of texts
     INFER_NO_ENCODE           no infer_type_encode
     INFER_NO_EXPERTS          no mixtures of experts
-    INFER_NO_FILL             no infer_session_fill and no infer_infill
+    INFER_NO_FILL             no infer_session_fill, no infer_infill, and none of its marks by infer_token_special
     INFER_NO_GUIDES           no guidance by negative prompts
     INFER_NO_JSON             no infer_json_*
     INFER_NO_MEDIA            no pictures and sound: no decoders, no projectors
@@ -563,7 +563,7 @@ Define them before including infer.h in the file that holds the implementation.
                               needs all nine of it; a NULL sampler (greedy) needs none
     INFER_ONLY_CACHES         types of keys and values beside F32: INFER_CACHE_f16 (the default of contexts), _bf16,
                               _q8_0, _q4_0
-    INFER_ONLY_QUANTS         quantised types beside Q4_0 and Q8_0, which caches have: INFER_QUANT_Q4_K. GPU kernels
+    INFER_ONLY_QUANTS         types beside F32, F16, BF16, Q4_0 and Q8_0: INFER_QUANT_Q4_K, INFER_QUANT_I32. GPU kernels
                               stay
                               Of these six only what is listed is kept, for instance -DINFER_ONLY_ARCHS
                               -DINFER_ARCH_qwen3 -DINFER_ARCH_jina_bert_v2 (- and . are written _). Files that need
