@@ -552,7 +552,7 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_SLICES           nothing in slices: no infer_model_open_begin, infer_eval_slice, infer_generation_begin,
                               and no budgets of infer_embed_step and infer_queue_step
     INFER_NO_SPLIT            no models in several files
-                              Calls of what these and the five before them leave out return INFER_ERR_UNSUPPORTED and
+                              Calls of what INFER_NO_CHAT and those after it leave out return INFER_ERR_UNSUPPORTED and
                               name the switch
     INFER_ONLY_ARCHS          architectures, with the layers and ops that no other one has: INFER_ARCH_llama
     INFER_ONLY_TOKENIZERS     tokenizer.ggml.model: INFER_TOKENIZER_llama, _gpt2, _gemma4, _whitespace, _bert, _t5,
@@ -568,13 +568,12 @@ Define them before including infer.h in the file that holds the implementation.
                               Of these six only what is listed is kept, for instance -DINFER_ONLY_ARCHS
                               -DINFER_ARCH_qwen3 -DINFER_ARCH_jina_bert_v2 (- and . are written _). Files that need
                               something else are refused with the switch's name. MSVC needs /Zc:preprocessor
-    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, _NO_CHAT, _NO_GRAMMAR, those from _NO_ADAPTERS to
-                              _NO_SPLIT,
-                              and all six lists with INFER_ARCH_llama, INFER_TOKENIZER_llama, INFER_SAMPLER_greedy and
-                              INFER_CACHE_f16. More may be listed: -DINFER_MINIMAL -DINFER_QUANT_Q4_K; less, too:
-                              -DINFER_ARCH_llama=0. With llama alone, layers have nothing that other architectures
-                              added to them, and a file that does is refused. gcc compiles all but kernels for size, and
-                              writes tables for unwinding as debugging information
+    INFER_MINIMAL             implies INFER_NO_GPU, _NO_SIMD, those from _NO_CHAT to _NO_SPLIT, and all six lists with
+                              INFER_ARCH_llama, INFER_TOKENIZER_llama, INFER_SAMPLER_greedy and INFER_CACHE_f16. More
+                              may be listed: -DINFER_MINIMAL -DINFER_QUANT_Q4_K; less, too: -DINFER_ARCH_llama=0.
+                              With llama alone, layers have nothing that other architectures added to them, and a file
+                              that does is refused. gcc compiles all but the hot loops for size, and writes tables for
+                              unwinding as debugging information
     INFER_QUIET               no #pragma message when compiled without optimisation
 
 19. When something is wrong
