@@ -2,6 +2,7 @@
 """switches.py: the INFER_NO_* and INFER_ONLY_* switches, each alone and each with every other one.
 
   python3 tests/compile/switches.py [--pairs] [FILTER]   compile without code, warnings are errors: each alone, or all pairs
+  python3 tests/compile/switches.py --cover              each alone, and all pairs of on and off in a few builds of many switches
   python3 tests/compile/switches.py --table [--write]    compile each at -O2: what it costs and saves, for docs/benchmarks.md
 """
 import itertools, os, re, subprocess, sys
@@ -28,6 +29,14 @@ def name(switches):
     if list(switches[:len(BASE)]) == BASE and len(switches) > len(BASE):
         return "those four, `INFER_%s`" % switches[-1]
     return ", ".join("`INFER_%s`" % m for m in switches) or "none"
+
+
+def cover(switches):
+    """Builds in which every two switches are once both on, and each once on while the other is off: each switch is on in more than half of the builds, no two
+    in the same ones (Kleitman and Spencer 1973). Both off is the build with none."""
+    n = next(n for n in itertools.count(1) if sum(1 for _ in itertools.combinations(range(n), n // 2 + 1)) >= len(switches))
+    on = list(itertools.combinations(range(n), n // 2 + 1))[:len(switches)]
+    return [tuple(m for m, builds in zip(switches, on) if i in builds) for i in range(n)]
 
 
 def check(todo):
@@ -82,7 +91,7 @@ def main():
                 f.write(re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda m: BEGIN + text + END, doc, flags=re.S))
         return 0
     alone = [(m,) for m in ALL + ["MINIMAL"]]
-    todo = alone + list(itertools.combinations(ALL, 2)) if "--pairs" in sys.argv else alone
+    todo = alone + (list(itertools.combinations(ALL, 2)) if "--pairs" in sys.argv else cover(ALL) if "--cover" in sys.argv else [])
     return check([s for s in todo if not args or any(args[0] in m for m in s)])
 
 
