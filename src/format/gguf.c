@@ -788,7 +788,7 @@ static infer_result infer__gguf_open_source(infer__gguf *g, const infer__gguf_or
 static infer_result infer__gguf_check_split(const infer__gguf_origin *o, const infer__gguf_part *first, int32_t given,
                                             infer_error *err) {
     uint64_t count = INFER__MAX(first->count, 1);
-    if (!INFER__HAS_SPLIT && (count > 1 || given > 1))
+    if (!INFER__HAS_SPLIT && (count > 1 || (given > 1 && !o->path)))
         return infer__left_out(err, "models in several files", "INFER_NO_SPLIT");
     if (first->no >= count)
         return infer__error(err, INFER_ERR_FORMAT, "metadata key \"split.no\": %d, but \"split.count\" is %d",
