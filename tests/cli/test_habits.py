@@ -49,7 +49,7 @@ def spellings(folder):
                   ["-p", "Once", "-n8", "--temp", "0", "-c", "0", "--ubatch-size", "16", "-ngl", "auto"],
                   ["-p", "Once", "-n8", "--temp", "0", "-ctk", "f16", "-ctv", "f16", "--no-mmap"],
                   ["-p", "Once", "-n8", "--temp", "0", "-c", "1k", "--max-memory", "1G"],
-                  ["-p", "Once", "-n8", "--temp", "0", "--max-memory", "512MiB", "--max-memory", "0.5GB"]):
+                  ["-p", "Once", "-n8", "--temp", "0", "--max-memory", "512MiB", "--max-memory", "0.5GB", "--max-memory", "0.3G"]):
         code, out, err = run(*words)
         check(code == 0 and out == want and "infer run:" not in err, "run %s" % " ".join(words), (code, out, err))
     code, out, err = infer("run", MODEL, "-f", "-", "-n8", "--temp", "0", stdin="Once")

@@ -6,7 +6,6 @@
 #include "cli.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,8 +156,8 @@ int cli_parse_count(const char *text, int64_t *out) {
     else if (!(*end == 0 || ((*end | 32) == 'i' && (end[1] | 32) == 'b' && end[2] == 0))) return 0;
     for (; unit >= UNITS; unit--) scale *= step;
     x *= scale;
-    if (x != floor(x) || x >= 9.2e18) return 0;
-    *out = (int64_t)x;
+    if (x >= 9.2e18) return 0;
+    *out = (int64_t)x; /* of a part of a byte nothing: 4.2G */
     return 1;
 }
 
@@ -225,7 +224,9 @@ static int set_number(const char *command, const cli_option *o, const char *name
         *(int64_t *)o->value = o->kind == OPT_LAYERS && x == 0 ? -1 : x;
         return 1;
     }
-    if (hi >= INT32_MAX / 2)
+    if (!ok && o->arg && strcmp(o->arg, "SIZE") == 0)
+        cli_usage_error(command, "%s: expected a size such as 800K, 500M or 4.2G, got '%s'", name, text);
+    else if (hi >= INT32_MAX / 2)
         cli_usage_error(command, "%s: expected a whole number, %lld or more, got '%s'", name, (long long)o->lo, text);
     else
         cli_usage_error(command, "%s: expected %lld to %lld%s, got '%s'", name, (long long)o->lo, (long long)hi,
