@@ -295,11 +295,13 @@ static int check_model(const job *j, const char *path) {
     infer_model_params params;
     infer_model_info info;
     infer_error err;
+    size_t n;
     int ok;
     memset(&params, 0, sizeof params);
     if (infer_model_open(&model, path, &params, &err) != INFER_OK) return cli_fail(j->command, "%s: what it gives is no model: %s", j->in.path, err.message) == CLI_DONE;
     ok = infer_model_get_info(model, &info) == INFER_OK && info.computes;
     if (!ok) cli_fail(j->command, "%s: what it gives is no complete model: %s", j->in.path, infer_model_why_not(model));
+    else if (j->pre && infer_tokenize(model, "a", 1, 0, NULL, 0, &n, &err) != INFER_OK) ok = cli_fail(j->command, "--pre %s: %s", j->pre, err.message) == CLI_DONE;
     infer_model_close(model);
     return ok;
 }
