@@ -108,7 +108,7 @@ def test_written():
     for recipe, number in FILE_TYPES.items():
         out = temp('out.gguf')
         done = plan(stories(), recipe)
-        infer('quantize', stories(), out, recipe)
+        check(infer('quantize', stories(), out, recipe, '--json').json() == done, 'what is said of what is written')
         check(os.path.getsize(out) == done['bytes'], '%s: %d bytes, not %d' % (recipe, os.path.getsize(out), done['bytes']))
         g, before = gguf_file.Gguf(out), gguf_file.Gguf(stories())
         check(g.meta['general.file_type'] == number and g.meta['general.quantization_version'] == 2, '%s: file type' % recipe)

@@ -417,7 +417,7 @@ static int run_job(job *j, const char *path) {
     if (status != CLI_DONE) return status;
     if (j->n_fitted) fprintf(stderr, "%.0f tensors have rows that are no multiple of the type's blocks: they got another type\n", (double)j->n_fitted);
     set_outcome(j, 0, j->target ? "--target-size" : j->recipe ? recipe_name(j->recipe) : "as they are");
-    if (j->dry || j->error) print_plan(j);
+    if (j->dry || j->error || j->json) print_plan(j);
     return CLI_DONE;
 }
 
