@@ -119,6 +119,14 @@ def test_written():
         infer('run', out, '-p', 'Once upon a time', '-n', '8', '--temp', '0')
 
 
+def test_evaluated():
+    """Models whose files have unusual tensors are evaluated when they are quantised: norms of several rows, convolutions, small pairs."""
+    for name in ('qwen4exp-moe', 'gemma3n-dense', 'rwkv7-dense', 'mamba-plain-dense', 'deepseek4-topk-moe', 'kimi-linear-moe', 'lfm2-real-dense'):
+        for recipe in ('Q8_0', 'Q4_K_M'):
+            infer('quantize', cli.data('archs', name + '.gguf'), temp('out.gguf'), recipe, '--requantize')
+            infer('logits', temp('out.gguf'), '--ids', cli.write_ids('ids', [1, 2, 3]), '--out', temp('logits'))
+
+
 def test_errors():
     """--errors says the error that the values have, and more bits have less."""
     last = 1
