@@ -13,7 +13,7 @@ typedef struct parts_mail {
 typedef struct parts parts;
 typedef struct parts_node {
     parts *g;
-    int32_t range, part, started;
+    int32_t range, part, started, busy;
     infer_model *m;
     infer_context *c;
     infer__thread thread;
@@ -152,6 +152,7 @@ static void parts_work(parts_node *self, parts_mail *x) {
             g->replied = n;
         }
     }
+    self->busy = 0;
     infer__cond_broadcast(&g->cond);
     infer__mutex_unlock(&g->lock);
 }
@@ -165,6 +166,7 @@ static void parts_run(void *arg) {
         while (!self->first && !g->closing) infer__cond_wait(&g->cond, &g->lock);
         x = self->first;
         if (x && (self->first = x->next) == NULL) self->end = NULL;
+        self->busy = x != NULL;
         infer__mutex_unlock(&g->lock);
         if (!x) return;
         parts_work(self, x);
@@ -175,20 +177,21 @@ static void parts_run(void *arg) {
 /* Nobody has anything to do. */
 static void parts_settle(parts *g) {
     int32_t r, p, busy = 1;
+    infer__mutex_lock(&g->lock);
     while (busy) {
-        infer__mutex_lock(&g->lock);
         for (busy = r = 0; r < g->ranges; r++)
-            for (p = 0; p < g->n; p++) busy |= g->node[r][p].first != NULL;
-        infer__mutex_unlock(&g->lock);
+            for (p = 0; p < g->n; p++) busy |= g->node[r][p].first != NULL || g->node[r][p].busy;
+        if (busy) infer__cond_wait(&g->cond, &g->lock);
     }
+    infer__mutex_unlock(&g->lock);
 }
 
 static void parts_close(parts *g) {
-    int32_t r, p, k;
+    int32_t r, p;
     int ended = 1;
     if (g->node[0][0].c) CHECK(infer_context_destroy(g->node[0][0].c) == INFER_OK);
     g->node[0][0].c = NULL;
-    for (k = 0; k < g->ranges && !g->failed; k++) parts_settle(g); /* messages go from range to range */
+    if (!g->failed) parts_settle(g);
     infer__mutex_lock(&g->lock);
     g->closing = 1;
     infer__cond_broadcast(&g->cond);
@@ -280,7 +283,7 @@ static void parts_compare(const char *path, const infer_model_params *mp, const 
             CHECK((r == 0 && p == 0) || g.node[r][p].passes > 0);
             CHECK((g.node[r][p].heads > 0) == (r == 0 && p > 0 && g.node[0][0].m->cut_head));
         }
-    CHECK(g.node[0][0].m->hp.encoder || g.node[0][0].m->cut_head);
+    CHECK(g.node[0][0].m->hp.encoder || g.node[0][0].m->cut_head == (g.node[0][0].m->hp.n_vocab >= INFER__CUT_ROWS * n));
     parts_close(&g);
     free(got.x);
 }
@@ -321,9 +324,266 @@ static void parts_arch(void) {
     check_detail = "";
 }
 
+/* ---- ways to open ------------------------------------------------------------------------------------------------ */
+
+/* Ranges and parts, weights that are read instead of mapped, in memory before, gone for a while. */
+static void test_parts_ways(void) {
+    static const char *const files[] = { "models/stories260K.F32.gguf", "archs/grovemoe-groups-moe.gguf", "archs/qwen3moe-norm-moe.gguf",
+                                         "archs/phi3-partial-dense.gguf", "archs/qwen35-dense.gguf", "archs/kimi-k3-moe.gguf", "models/TinyStories-656K.Q8_0.gguf", "archs/gpt-oss-moe.gguf" };
+    static parts g;
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_token ids[20];
+    infer_error e;
+    int32_t at[4] = { 0, 0, 0, 0 }, i, k;
+    size_t f;
+    ranges_context(&cp);
+    cp.threads = 1;
+    for (i = 0; i < 20; i++) ids[i] = 3 + i * 7 % 50;
+    for (f = 0; f < sizeof files / sizeof *files && !check_bad; f++) {
+        const char *path = check_data(files[f]);
+        infer_model *m = NULL;
+        infer_context *c = NULL;
+        ranges_out want, got;
+        check_detail = files[f];
+        memset(&want, 0, sizeof want);
+        memset(&mp, 0, sizeof mp);
+        if (infer_model_open(&m, path, &mp, &e) || infer_context_create(&c, m, &cp, &e)) check_note(__FILE__, __LINE__, e.message);
+        if (!c) return;
+        ranges_script(c, ids, 20, &want);
+        at[1] = 1;
+        at[2] = m->hp.n_layer > 2 ? 2 : m->hp.n_layer;
+        at[3] = m->hp.n_layer;
+        parts_compare(path, &mp, &cp, at, at[2] < at[3] ? 3 : 2, 2, ids, 20, &want);
+        at[1] = m->hp.n_layer;
+        mp.no_mmap = 1;
+        parts_compare(path, &mp, &cp, at, 1, 2, ids, 20, &want);
+        mp.no_mmap = 0;
+        mp.preload = 1;
+        parts_compare(path, &mp, &cp, at, 1, 3, ids, 20, &want);
+        for (k = 0; k < 2; k++) {
+            memset(&got, 0, sizeof got);
+            mp.no_mmap = k;
+            if (!parts_open(&g, path, &mp, &cp, at, 1, 3)) return;
+            for (i = 0; i < 3; i++) CHECK(infer_model_offload(g.node[0][i].m, &e) == INFER_OK);
+            for (i = 0; i < 3; i++) CHECK(infer_model_reload(g.node[0][i].m, &e) == INFER_OK);
+            ranges_script(g.node[0][0].c, ids, 20, &got);
+            CHECK(got.n == want.n && memcmp(got.x, want.x, got.n * sizeof *got.x) == 0);
+            parts_close(&g);
+            free(got.x);
+        }
+        CHECK(infer_context_destroy(c) == INFER_OK);
+        CHECK(infer_model_close(m) == INFER_OK);
+        free(want.x);
+    }
+    check_detail = "";
+}
+
+/* ---- what it takes ----------------------------------------------------------------------------------------------- */
+
+/* Bytes of tensors of which every part has all; of the others they have all together. */
+static void parts_sums(const infer_model *m, uint64_t *whole, uint64_t *cut) {
+    int32_t i, k;
+    *whole = *cut = 0;
+    for (i = 0; i < m->gguf.n_tensors; i++) {
+        const infer__weight *w;
+        for (k = 0; (w = infer__weights_all((infer_model *)(uintptr_t)m, k)) != NULL && !(w->type && w->tensor == i + 1); k++) {}
+        if (w && m->gguf.tensors[i].every) *cut += m->gguf.tensors[i].bytes;
+        else if (w) *whole += m->gguf.tensors[i].bytes;
+    }
+}
+
+static void parts_memory_of(const char *name, int no_mmap, int32_t n) {
+    static parts g;
+    const char *path = check_data(name);
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_memory before, said, all;
+    infer_error e;
+    uint64_t whole = 0, cut = 0, sum = 0, meta;
+    int32_t i;
+    check_detail = name;
+    memset(&mp, 0, sizeof mp);
+    ranges_context(&cp);
+    CHECK(infer_model_memory_path(path, &mp, &cp, &all, &e) == INFER_OK);
+    mp.allocator.alloc = ranges_alloc;
+    mp.allocator.free = ranges_free;
+    mp.no_mmap = no_mmap;
+    mp.parts = n;
+    mp.part_least = 1;
+    memset(&g, 0, sizeof g);
+    CHECK(infer__mutex_init(&g.lock) && infer__cond_init(&g.cond));
+    g.node[0][0].g = &g;
+    cp.share = parts_share; /* to nobody: it hears of the end */
+    cp.gather = parts_gather;
+    cp.parts_user = &g.node[0][0];
+    for (i = 0; i < n; i++) {
+        infer_model *m = NULL;
+        infer_context *c = NULL;
+        infer_session *s = NULL;
+        uint64_t want, own, of_cut;
+        mp.part = i;
+        CHECK(infer_model_memory_path(path, &mp, &cp, &before, &e) == INFER_OK);
+        ranges_held = ranges_peak = 0;
+        CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK);
+        if (!m) return;
+        CHECK(infer_model_memory(m, &cp, &said, &e) == INFER_OK);
+        CHECK(said.weights < all.weights && said.cache == all.cache && said.layers == all.layers);
+        CHECK((no_mmap || said.weights == before.weights) && said.cache == before.cache);
+        CHECK(infer_context_create(&c, m, &cp, &e) == INFER_OK);
+        if (c && !i) {
+            infer_session_params sp;
+            memset(&sp, 0, sizeof sp);
+            sp.context = cp.cells;
+            CHECK(infer_session_create_in(&s, c, &sp, &e) == INFER_OK);
+        }
+        want = said.cache + said.scratch + (no_mmap ? said.weights : 0);
+        if (c && ranges_held != want) {
+            char text[120];
+            snprintf(text, sizeof text, "part %d: %llu bytes are held, %llu were predicted", (int)i, (unsigned long long)ranges_held,
+                     (unsigned long long)want);
+            check_note(__FILE__, __LINE__, text);
+        }
+        CHECK(ranges_peak <= said.peak);
+        meta = no_mmap ? 0 : m->gguf.file_bytes - m->gguf.tensor_bytes;
+        parts_sums(m, &own, &of_cut);
+        if (i == 1) {
+            whole = own;
+            cut = of_cut;
+        }
+        CHECK(i < 2 || (own == whole && of_cut == cut));
+        sum += said.weights - meta - own;
+        if (!i && m->w[INFER__W_OUTPUT].tensor == m->w[INFER__W_TOKEN_EMBD].tensor) /* it has the embedding whole */
+            sum += (uint64_t)m->w[INFER__W_OUTPUT].held * m->w[INFER__W_OUTPUT].row_bytes;
+        CHECK(of_cut > own);
+        infer_session_destroy(s);
+        infer_context_destroy(c);
+        CHECK(infer_model_close(m) == INFER_OK);
+        CHECK(ranges_held == 0);
+    }
+    CHECK(sum == cut);
+    CHECK(g.shared == 1);
+    infer__cond_destroy(&g.cond);
+    infer__mutex_destroy(&g.lock);
+    check_detail = "";
+}
+
+static void test_parts_memory(void) {
+    int i;
+    for (i = 0; i < 2; i++) {
+        parts_memory_of("models/stories260K.F32.gguf", i, 2);
+        parts_memory_of("archs/grovemoe-groups-moe.gguf", i, 2);
+        parts_memory_of("archs/phi3-partial-dense.gguf", i, 3);
+        parts_memory_of("archs/qwen35-dense.gguf", i, 3);
+    }
+}
+
+/* ---- refusals and failures --------------------------------------------------------------------------------------- */
+
+static void test_parts_refuse(void) {
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_session *s = NULL;
+    infer_context *c = NULL;
+    infer_adapter *a = NULL;
+    infer_model *m = NULL;
+    infer_error e;
+    static const struct { int32_t part, parts; } bad[] = { { -1, 2 }, { 2, 2 }, { 0, -1 }, { 0, 65 }, { 1, 0 }, { 1, 1 }, { 0, INT32_MAX } };
+    size_t i;
+    memset(&mp, 0, sizeof mp);
+    ranges_context(&cp);
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        mp.part = bad[i].part;
+        mp.parts = bad[i].parts;
+        CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_ARGUMENT && !m);
+        CHECK_HAS(e.message, "there are at most 64");
+    }
+    mp.part = 0;
+    mp.parts = 2;
+    mp.backend = INFER_OPENCL;
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_UNSUPPORTED && !m);
+    CHECK_HAS(e.message, "a GPU, with matrices in parts");
+    mp.backend = INFER_AUTO;
+    mp.gpu_layers = 1;
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_UNSUPPORTED && !m);
+    mp.gpu_layers = 0;
+    mp.device = 1;
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_UNSUPPORTED && !m);
+    mp.device = 0;
+    mp.preload = 2;
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_UNSUPPORTED && !m);
+    mp.preload = 0;
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK && m->n_devices == 0);
+    if (!m) return;
+    CHECK(infer_context_create(&c, m, &cp, &e) == INFER_ERR_ARGUMENT && !c);
+    CHECK_HAS(e.message, "gather is NULL");
+    cp.gather = parts_gather;
+    CHECK(infer_context_create(&c, m, &cp, &e) == INFER_ERR_ARGUMENT && !c);
+    CHECK_HAS(e.message, "share is NULL");
+    CHECK(infer_adapter_open(&a, m, path, 0, &e) == INFER_ERR_UNSUPPORTED && !a);
+    cp.share = parts_share;
+    cp.inputs = (infer_inputs_fn)(void (*)(void))1;
+    CHECK(infer_context_create(&c, m, &cp, &e) == INFER_ERR_UNSUPPORTED && !c);
+    cp.inputs = NULL;
+    infer_model_close(m);
+    mp.part = 1;
+    cp.share = NULL;
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK && infer_context_create(&c, m, &cp, &e) == INFER_OK);
+    CHECK(infer_session_create_in(&s, c, NULL, &e) == INFER_ERR_STATE && !s);
+    CHECK_HAS(e.message, "part 1");
+    infer_context_destroy(c);
+    infer_model_close(m);
+}
+
+/* An exchange that fails is the eval's error, with the session where it was; then it goes on with the same bits. */
+static void test_parts_fail(void) {
+    static const int32_t at[] = { 0, 5 };
+    static parts g;
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_session *s = NULL;
+    infer_token ids[30];
+    infer_error e;
+    float first[512];
+    int32_t i;
+    memset(&mp, 0, sizeof mp);
+    ranges_context(&cp);
+    for (i = 0; i < 30; i++) ids[i] = 5 + i * 11 % 400;
+    if (!parts_open(&g, path, &mp, &cp, at, 1, 3)) return;
+    CHECK(infer_session_create_in(&s, g.node[0][0].c, NULL, &e) == INFER_OK);
+    CHECK(s && infer_session_eval(s, ids, 30) == INFER_OK);
+    memcpy(first, infer_session_logits(s, -1), sizeof first);
+    CHECK(g.node[0][0].gathers == 4 * 5 + 1); /* Q K V, output, gate and up, down; the head */
+    CHECK(infer_session_rewind(s, 11) == INFER_OK);
+    for (i = 1; i <= 21; i += 4) {
+        g.fails_in = i;
+        CHECK(infer_session_eval(s, ids + 11, 19) == INFER_ERR_IO);
+        CHECK_HAS(infer_session_error(s)->message, "no exchange");
+        CHECK(infer_session_position(s) == 11 && !infer_session_logits(s, -1));
+        parts_settle(&g);
+        infer__mutex_lock(&g.lock);
+        g.failed = INFER_OK;
+        memset(g.why, 0, sizeof g.why);
+        infer__mutex_unlock(&g.lock);
+    }
+    CHECK(infer_session_eval(s, ids + 11, 19) == INFER_OK);
+    CHECK(memcmp(first, infer_session_logits(s, -1), sizeof first) == 0);
+    infer_session_destroy(s);
+    parts_close(&g);
+}
+
 static void suite_parts(void) {
     char name[80];
     size_t i;
+#if !defined(INFER__THREADS)
+    return; /* each part is a thread */
+#endif
+    RUN(test_parts_refuse);
+    RUN(test_parts_fail);
+    RUN(test_parts_memory);
+    RUN(test_parts_ways);
     for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i += (size_t)check_every(16)) {
         arch_file = ARCH_FILES[i];
         snprintf(name, sizeof name, "test_parts_arch_%s", arch_file);
