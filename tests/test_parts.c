@@ -70,7 +70,7 @@ static infer_result parts_share(void *user, const void *message, size_t size, co
     (void)err;
     infer__mutex_lock(&g->lock);
     g->shared++;
-    for (p = 1; p < g->n; p++) parts_post(&g->node[0][p], parts_mail_new(message, size, rows, n, n));
+    for (p = 1; p < g->n; p++) parts_post(&g->node[0][p], parts_mail_new(message, size, rows, n, 0));
     infer__mutex_unlock(&g->lock);
     return INFER_OK;
 }
@@ -145,7 +145,7 @@ static void parts_work(parts_node *self, parts_mail *x) {
         self->heads += (uint64_t)info.head;
         self->last |= info.last;
         if (!info.head && self->range + 1 < g->ranges)
-            parts_post(&g->node[self->range + 1][self->part], parts_mail_new(x->message, x->size, x->rows, n, x->back > n ? x->back : n));
+            parts_post(&g->node[self->range + 1][self->part], parts_mail_new(x->message, x->size, x->rows, n, x->back));
         else if (self->part == 0 && x->back) {
             g->reply = (float *)realloc(g->reply, n * sizeof(float));
             memcpy(g->reply, x->rows, n * sizeof(float));
