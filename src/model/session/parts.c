@@ -7,8 +7,8 @@
  *        where the results belong. Everything else (norms, attention, caches, narrow matrices) is computed by every
  *        part alike.
  * Rules: an element of a product depends on one row of the matrix alone, so cuts between rows leave all bits as they
- *        are; nothing is cut along K, since sums have one order. What follows a product (bias of experts, activation,
- *        sum) reads whole rows, so it runs after the exchange. All parts make the same exchanges in the same order:
+ *        are; nothing is cut along K, since sums have one order. An activation is computed before the exchange where
+ *        gate and up are cut at the same rows; what else follows a product runs after it, on whole rows. All parts make the same exchanges in the same order:
  *        nothing that happens in one part alone (a cancelled eval, a pause of a slice) may end a pass in between.
  * Start: infer__parts_matmul.
  */
@@ -197,6 +197,15 @@ static void infer__cut_add(infer__cut_op *op, const infer__weight *w, const infe
     op->n++;
 }
 
+/* The rows of w that are here, as a matrix (or one of each expert) of their own. */
+static infer__weight infer__cut_own(const infer__weight *w) {
+    const int32_t more = w->rows > w->each ? w->rows / w->each - 1 : 0;
+    infer__weight own = *w;
+    own.each = 0;
+    own.rows = more * w->step + w->held;
+    return own;
+}
+
 /* All of them are there: where each gives its results. */
 static void infer__cut_begin(infer_context *c, infer__cut_op *op) {
     const infer_model *m = c->model;
@@ -210,12 +219,9 @@ static void infer__cut_begin(infer_context *c, infer__cut_op *op) {
     op->direct = op->n == 1 && op->rows == 1;
     INFER__ASSERT(op->direct || op->first[m->parts] * sizeof(float) <= c->gathered.bytes);
     for (j = 0, at = op->first[m->part]; j < op->n; j++) {
-        const infer__weight *w = op->of[j];
-        const int32_t n = infer__cut_cols(m, w, m->part, &col), more = w->rows > w->each ? w->rows / w->each - 1 : 0;
-        INFER__ASSERT(n == w->held);
-        op->w[j] = *w;
-        op->w[j].each = 0;
-        op->w[j].rows = more * w->step + n;
+        const int32_t n = infer__cut_cols(m, op->of[j], m->part, &col);
+        INFER__ASSERT(n == op->of[j]->held);
+        op->w[j] = infer__cut_own(op->of[j]);
         op->own[j] = op->direct ? infer__columns(&op->y[j], col, n) : infer__view(&c->gathered, at, op->rows, n);
         at += (uint64_t)op->rows * (uint64_t)n;
     }
@@ -246,15 +252,34 @@ static void infer__cut_end(infer_context *c, infer__cut_op *op, int32_t to) {
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
+/* 1 when this part's columns of gate (NULL: there is none) and up are the same, and their activation needs no others. */
+static int infer__cut_folds(const infer__act_args *a, const infer__weight *up, const infer__weight *gate) {
+    return a && !a->divide && a->x.cols == a->y.cols && up->each &&
+           (!gate || (gate->each == up->each && gate->first == up->first && gate->rows == up->rows));
+}
+
+/* The activation of them: of `gate` (buf NULL: of up), to up. */
+static void infer__cut_act(infer_context *c, const infer__act_args *a, const infer__tensor *gate,
+                           const infer__tensor *up) {
+    infer__act_args own = *a;
+    own.x = gate->buf ? *gate : *up;
+    if (a->up.buf) own.up = *up;
+    own.y = *up;
+    if (up->cols) infer__ops_of(&c->ctx)->act(&c->ctx, &own);
+}
+
 static void infer__parts_products(infer_context *c, const infer__matmul_args *mm, int32_t to) {
+    const int folds = mm->n_w <= 2 && infer__cut_folds(mm->act, mm->w[0], mm->n_w == 2 ? mm->w[1] : NULL);
     infer__matmul_args own = *mm;
-    infer__weight bias[3];
+    infer__weight bias[3], gate;
+    infer__tensor y, gated;
     infer__cut_op op;
     int32_t j, k, col;
-    INFER__ASSERT(!mm->low && INFER__ON_CPU == infer__head_place(c->model));
+    INFER__ASSERT(!mm->low);
     op.n = 0;
+    memset(&gated, 0, sizeof gated);
     for (j = 0; j < mm->n_w; j++)
-        if (mm->w[j]->each) infer__cut_add(&op, mm->w[j], &mm->y[j]);
+        if (mm->w[j]->each && !(folds && j)) infer__cut_add(&op, mm->w[j], &mm->y[j]);
     infer__cut_begin(c, &op);
     if (mm->norm) infer__ops_of(&c->ctx)->norm(&c->ctx, mm->norm);
     own.norm = NULL;
@@ -263,13 +288,19 @@ static void infer__parts_products(infer_context *c, const infer__matmul_args *mm
     own.next = NULL;
     for (own.n_w = j = k = 0; j < mm->n_w; j++) {
         const infer__weight *w = mm->w[j], *b = mm->b[j];
-        infer__tensor y = mm->y[j];
+        y = mm->y[j];
         if (w->each) {
             infer__cut_cols(c->model, w, c->model->part, &col);
-            if (b && op.w[k].rows) bias[k] = infer__slice(b, col, op.w[k].rows);
-            if (b) b = &bias[k];
-            y = op.own[k];
-            w = &op.w[k++];
+            if (b) bias[j] = infer__slice(b, col, w->held);
+            if (b) b = &bias[j];
+            if (folds && j) {
+                gate = infer__cut_own(w);
+                y = gated = infer__columns(&y, col, w->held);
+                w = &gate;
+            } else {
+                y = op.own[k];
+                w = &op.w[k++];
+            }
         }
         if (!w->rows) continue;
         own.w[own.n_w] = w;
@@ -277,8 +308,9 @@ static void infer__parts_products(infer_context *c, const infer__matmul_args *mm
         own.y[own.n_w++] = y;
     }
     if (own.n_w) infer__matmul(&c->ctx, &own);
+    if (folds) infer__cut_act(c, mm->act, &gated, &op.own[0]);
     infer__cut_end(c, &op, to);
-    if (mm->act) infer__ops_of(&c->ctx)->act(&c->ctx, mm->act);
+    if (mm->act && !folds) infer__ops_of(&c->ctx)->act(&c->ctx, mm->act);
     if (mm->add) infer__ops_of(&c->ctx)->add(&c->ctx, mm->add);
 }
 
@@ -290,8 +322,9 @@ static int infer__parts_matmul(infer_context *c, const infer__matmul_args *mm) {
     return 1;
 }
 
-/* y of experts whose matrices may be cut. */
-static void infer__parts_expert(infer_context *c, const infer__moe_matmul_args *a, infer__cut_op *op, int32_t *k) {
+/* A product with experts, alone: all rows, or this part's (w) to y. */
+static void infer__parts_expert(infer_context *c, const infer__moe_matmul_args *a, const infer__weight *w,
+                                const infer__tensor *y) {
     infer__moe_matmul_args own = *a;
     own.bias = NULL;
     own.gate = NULL;
@@ -300,26 +333,36 @@ static void infer__parts_expert(infer_context *c, const infer__moe_matmul_args *
     if (a->w->each) {
         own.rows = a->w->held;
         own.step = a->w->step;
-        own.y = op->own[*k];
-        own.w = &op->w[(*k)++];
+        own.y = *y;
+        own.w = w;
     }
     infer__moe_matmul(&c->ctx, &own);
 }
 
 static int infer__parts_moe(infer_context *c, const infer__moe_matmul_args *a) {
+    const infer__moe_matmul_args *gate = a->gate;
+    const int folds = gate && !a->bias && !gate->bias && infer__cut_folds(a->act, a->w, gate->w);
+    infer__weight own;
+    infer__tensor gated;
     infer__cut_op op;
-    int32_t k = 0;
+    int32_t col;
     op.n = 0;
     if (a->w->each) infer__cut_add(&op, a->w, &a->y);
-    if (a->gate && a->gate->w->each) infer__cut_add(&op, a->gate->w, &a->gate->y);
+    if (gate && gate->w->each && !folds) infer__cut_add(&op, gate->w, &gate->y);
     if (!op.n) return 0;
     infer__cut_begin(c, &op);
-    infer__parts_expert(c, a, &op, &k);
-    if (a->gate) infer__parts_expert(c, a->gate, &op, &k);
+    infer__parts_expert(c, a, &op.w[0], &op.own[0]); /* of the first that is cut, if a's is */
+    if (folds) {
+        infer__cut_cols(c->model, gate->w, c->model->part, &col);
+        own = infer__cut_own(gate->w);
+        gated = infer__columns(&gate->y, col, gate->w->held);
+        infer__parts_expert(c, gate, &own, &gated);
+        infer__cut_act(c, a->act, &gated, &op.own[0]);
+    } else if (gate) infer__parts_expert(c, gate, &op.w[op.n - 1], &op.own[op.n - 1]);
     infer__cut_end(c, &op, -1);
     if (a->bias) infer__ops_of(&c->ctx)->moe_bias(&c->ctx, a->bias);
-    if (a->gate && a->gate->bias) infer__ops_of(&c->ctx)->moe_bias(&c->ctx, a->gate->bias);
-    if (a->act) infer__ops_of(&c->ctx)->act(&c->ctx, a->act);
+    if (gate && gate->bias) infer__ops_of(&c->ctx)->moe_bias(&c->ctx, gate->bias);
+    if (a->act && !folds) infer__ops_of(&c->ctx)->act(&c->ctx, a->act);
     if (a->add) infer__ops_of(&c->ctx)->add(&c->ctx, a->add);
     return 1;
 }
