@@ -1,13 +1,14 @@
 /* test_parts.c: matrices in parts. Models of one file, each with some rows of every wide matrix, in a thread each, also of
  * layers that are cut, too: the bits of one model, for every architecture, whatever sessions do. */
 
-enum { PARTS_MOST = 4, PARTS_RANGES = 3 };
+enum { PARTS_MOST = 4, PARTS_RANGES = 3, PARTS_CONTEXTS = 16 };
 
 typedef struct parts_mail {
     struct parts_mail *next;
     size_t size, n, back;
     unsigned char *message;
     float *rows;
+    infer_rows_info info;
 } parts_mail;
 
 typedef struct parts parts;
@@ -15,7 +16,8 @@ typedef struct parts_node {
     parts *g;
     int32_t range, part, started, busy;
     infer_model *m;
-    infer_context *c;
+    infer_context *c, *of[PARTS_CONTEXTS]; /* without c: made as messages come, by the numbers of rank 0's */
+    uint64_t next; /* pass */
     infer__thread thread;
     parts_mail *first, *end; /* what is to be done, in order */
     uint64_t passes, heads, gathers;
@@ -32,8 +34,8 @@ struct parts {
     int32_t waiting[PARTS_RANGES], round[PARTS_RANGES]; /* of exchanges */
     infer_result failed;
     char why[200];
-    float *reply;
-    size_t replied, shared;
+    float *reply[PARTS_CONTEXTS];
+    size_t replied[PARTS_CONTEXTS], shared, held_back;
     int64_t fails_in; /* the exchange that fails, counted down; 0 = none */
 };
 
@@ -47,6 +49,7 @@ static parts_mail *parts_mail_new(const void *message, size_t size, const float 
     x->size = size;
     x->n = n;
     x->back = back;
+    CHECK(infer_rows_read(message, size, &x->info, NULL) == INFER_OK && x->info.context < PARTS_CONTEXTS);
     return x;
 }
 
@@ -78,16 +81,18 @@ static infer_result parts_share(void *user, const void *message, size_t size, co
 static infer_result parts_rest(void *user, const void *message, size_t size, float *rows, size_t n, size_t back, infer_error *err) {
     parts_node *self = (parts_node *)user;
     parts *g = self->g;
+    parts_mail *x = parts_mail_new(message, size, rows, n, back);
+    const uint64_t of = x->info.context;
     infer_result r;
     infer__mutex_lock(&g->lock);
-    g->replied = 0;
-    parts_post(&g->node[1][0], parts_mail_new(message, size, rows, n, back));
-    while (back && !g->replied && !g->failed) infer__cond_wait(&g->cond, &g->lock);
+    g->replied[of] = 0;
+    parts_post(&g->node[1][0], x);
+    while (back && !g->replied[of] && !g->failed) infer__cond_wait(&g->cond, &g->lock);
     r = g->failed;
     if (r) infer__error(err, r, "%s", g->why);
     else if (back) {
-        CHECK(g->replied == back);
-        memcpy(rows, g->reply, back * sizeof *rows);
+        CHECK(g->replied[of] == back);
+        memcpy(rows, g->reply[of], back * sizeof *rows);
     }
     infer__mutex_unlock(&g->lock);
     return r;
@@ -126,14 +131,27 @@ static infer_result parts_gather(void *user, float *values, const size_t *first,
     return result;
 }
 
+static infer_context *parts_context(parts_node *self, const infer_rows_info *info, infer_error *e) {
+    infer_context_params p = info->params;
+    infer_context **c = &self->of[info->context];
+    if (self->c) return self->c;
+    p.threads = 1;
+    p.gather = parts_gather;
+    p.parts_user = self;
+    return *c || !infer_context_create(c, self->m, &p, e) ? *c : NULL;
+}
+
 static void parts_work(parts_node *self, parts_mail *x) {
     parts *g = self->g;
-    infer_rows_info info;
     infer_error e;
     size_t n = 0;
-    infer_result r = infer_rows_read(x->message, x->size, &info, &e);
+    infer_context *c = parts_context(self, &x->info, &e);
     const size_t cap = x->n > x->back ? x->n : x->back;
-    if (!r) r = infer_context_rows(self->c, x->message, x->size, x->rows, x->n, cap, &n, &e);
+    infer_result r = c ? infer_context_rows(c, x->message, x->size, x->rows, x->n, cap, &n, &e) : e.code;
+    if (x->info.last && c && c != self->c) {
+        CHECK(infer_context_destroy(c) == INFER_OK);
+        self->of[x->info.context] = NULL;
+    }
     infer__mutex_lock(&g->lock);
     if (r) {
         if (!g->failed) {
@@ -142,19 +160,41 @@ static void parts_work(parts_node *self, parts_mail *x) {
         }
     } else {
         self->passes += x->n > 0;
-        self->heads += (uint64_t)info.head;
-        self->last |= info.last;
-        if (!info.head && self->range + 1 < g->ranges)
+        self->heads += (uint64_t)x->info.head;
+        self->last |= x->info.last;
+        if (!x->info.head && self->range + 1 < g->ranges)
             parts_post(&g->node[self->range + 1][self->part], parts_mail_new(x->message, x->size, x->rows, n, x->back));
         else if (self->part == 0 && x->back) {
-            g->reply = (float *)realloc(g->reply, n * sizeof(float));
-            memcpy(g->reply, x->rows, n * sizeof(float));
-            g->replied = n;
+            float **to = &g->reply[x->info.context];
+            *to = (float *)realloc(*to, n * sizeof **to);
+            memcpy(*to, x->rows, n * sizeof **to);
+            g->replied[x->info.context] = n;
         }
     }
     self->busy = 0;
     infer__cond_broadcast(&g->cond);
     infer__mutex_unlock(&g->lock);
+}
+
+/* What can be done now. Where rank 0's contexts come together: the next pass, or another message with none of its context
+ * before it. The lock is held. */
+static parts_mail *parts_take(parts_node *self) {
+    parts_mail **at, *x, *before;
+    for (at = &self->first, before = NULL; (x = *at) != NULL; before = x, at = &x->next) {
+        parts_mail *k = self->first;
+        if (self->range == 1 && self->part == 0) {
+            while (k != x && k->info.context != x->info.context) k = k->next;
+            if (k != x || (x->info.pass && x->info.pass != self->next + 1)) {
+                self->g->held_back++;
+                continue;
+            }
+            self->next += x->info.pass != 0;
+        }
+        *at = x->next;
+        if (self->end == x) self->end = before;
+        return x;
+    }
+    return NULL;
 }
 
 static void parts_run(void *arg) {
@@ -163,9 +203,7 @@ static void parts_run(void *arg) {
     for (;;) {
         parts_mail *x;
         infer__mutex_lock(&g->lock);
-        while (!self->first && !g->closing) infer__cond_wait(&g->cond, &g->lock);
-        x = self->first;
-        if (x && (self->first = x->next) == NULL) self->end = NULL;
+        while ((x = parts_take(self)) == NULL && !g->closing) infer__cond_wait(&g->cond, &g->lock);
         self->busy = x != NULL;
         infer__mutex_unlock(&g->lock);
         if (!x) return;
@@ -214,19 +252,20 @@ static void parts_close(parts *g) {
             if (x->c) CHECK(infer_context_destroy(x->c) == INFER_OK);
             if (x->m) CHECK(infer_model_close(x->m) == INFER_OK);
         }
-    free(g->reply);
+    for (p = 0; p < PARTS_CONTEXTS; p++) free(g->reply[p]);
     infer__cond_destroy(&g->cond);
     infer__mutex_destroy(&g->lock);
     memset(g, 0, sizeof *g);
 }
 
-/* n parts of each of the ranges [at[0], at[1]), .. 0: a check failed. */
+/* n parts of each of the ranges [at[0], at[1]), .., with a context unless cp is NULL. 0: a check failed. */
 static int parts_open(parts *g, const char *path, const infer_model_params *mp, const infer_context_params *cp, const int32_t *at,
                       int32_t ranges, int32_t n) {
     infer_model_params p = *mp;
-    infer_context_params c = *cp;
+    infer_context_params c;
     infer_error e;
     int32_t r, k, ok = 1;
+    if (cp) c = *cp;
     memset(g, 0, sizeof *g);
     g->ranges = ranges;
     g->n = n;
@@ -246,7 +285,7 @@ static int parts_open(parts *g, const char *path, const infer_model_params *mp, 
             c.rest_user = c.parts_user = x;
             c.share = parts_share;
             c.gather = parts_gather;
-            if (infer_model_open(&x->m, path, &p, &e) || infer_context_create(&x->c, x->m, &c, &e)) {
+            if (infer_model_open(&x->m, path, &p, &e) || (cp && infer_context_create(&x->c, x->m, &c, &e))) {
                 check_note(__FILE__, __LINE__, e.message);
                 ok = 0;
             } else if (r || k) {
@@ -574,6 +613,102 @@ static void test_parts_fail(void) {
     parts_close(&g);
 }
 
+/* Messages of a head that are changed are refused, and nothing is exchanged or written outside. */
+static infer_result parts_alone(void *user, float *values, const size_t *first, int32_t to, infer_error *err) {
+    const size_t all = first[2];
+    (void)err;
+    (void)to;
+    memset(values, 0, all * sizeof *values); /* there is room */
+    ++*(int *)user;
+    return INFER_OK;
+}
+
+static void test_parts_hostile(void) {
+    static parts g;
+    const char *path = check_data("models/stories260K.F32.gguf");
+    static const int32_t words[] = { -1, INT32_MIN, INT32_MAX, 1 << 20, 9, 0 }, at[] = { 0, 5 };
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_session *s = NULL;
+    infer_context *c = NULL;
+    infer_model *m = NULL;
+    infer_token ids[20];
+    infer_error e;
+    int32_t w[INFER__MSG_WORDS], i;
+    size_t k, back, refused = 0;
+    float *rows;
+    int exchanges = 0;
+    memset(&mp, 0, sizeof mp);
+    ranges_context(&cp);
+    cp.threads = 1;
+    for (i = 0; i < 20; i++) ids[i] = 3 + i % 7;
+    if (!parts_open(&g, path, &mp, &cp, at, 1, 2)) return;
+    CHECK(infer_session_create_in(&s, g.node[0][0].c, NULL, &e) == INFER_OK);
+    CHECK(s && infer_session_eval(s, ids, 20) == INFER_OK);
+    parts_settle(&g);
+    memcpy(w, infer__rest_words(g.node[0][0].c), sizeof w); /* the last one was of the head */
+    CHECK(w[INFER__MSG_KIND] == INFER__MSG_HEAD && w[INFER__MSG_ROWS] == 1);
+    mp.part = 1;
+    mp.parts = 2;
+    mp.part_least = 1;
+    cp.gather = parts_alone;
+    cp.parts_user = &exchanges;
+    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK && infer_context_create(&c, m, &cp, &e) == INFER_OK);
+    rows = (float *)calloc(64, sizeof *rows);
+    CHECK(infer_context_rows(c, w, sizeof w, rows, 64, 64, &back, &e) == INFER_OK && back == 0 && exchanges == 1);
+    CHECK(infer_context_rows(c, w, sizeof w, rows, 63, 64, &back, &e) == INFER_ERR_ARGUMENT);
+    CHECK(infer_context_rows(c, w, sizeof w, rows, 64, 63, &back, &e) == INFER_ERR_ARGUMENT);
+    for (i = 0; i < INFER__MSG_WORDS; i++)
+        for (k = 0; k < sizeof words / sizeof *words; k++) {
+            const int32_t was = w[i];
+            w[i] = words[k];
+            refused += infer_context_rows(c, w, sizeof w, rows, 64, 64, &back, &e) != INFER_OK;
+            w[i] = was;
+        }
+    CHECK(refused > 60 && exchanges > 1); /* numbers of contexts and passes may be others */
+    w[INFER__MSG_PARTS] = 3;
+    CHECK(infer_context_rows(c, w, sizeof w, rows, 64, 64, &back, &e) == INFER_ERR_ARGUMENT);
+    CHECK_HAS(e.message, "parts and part_least");
+    free(rows);
+    infer_context_destroy(c);
+    infer_model_close(m);
+    infer_session_destroy(s);
+    parts_close(&g);
+}
+
+/* Three queues with a thread each, contexts of the other parts made as messages come, as ranks do. */
+static void test_parts_queues(void) {
+    static infer_token want[RANGES_QUEUES][RANGES_NEW], got[RANGES_QUEUES][RANGES_NEW];
+    static const struct { int32_t ranges, n, at[4]; } how[] = { { 1, 3, { 0, 5, 0, 0 } }, { 2, 2, { 0, 2, 5, 0 } }, { 3, 2, { 0, 1, 3, 5 } } };
+    static parts g;
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_context_params with;
+    infer_model_params mp;
+    infer_model *m = NULL;
+    int32_t r, p;
+    size_t k;
+    memset(&mp, 0, sizeof mp);
+    memset(&with, 0, sizeof with);
+    CHECK(infer_model_open(&m, path, &mp, NULL) == INFER_OK);
+    if (!m) return;
+    ranges_ask(m, &with, want);
+    infer_model_close(m);
+    for (k = 0; k < sizeof how / sizeof *how && !check_bad; k++) {
+        if (!parts_open(&g, path, &mp, NULL, how[k].at, how[k].ranges, how[k].n)) return;
+        with.rest = parts_rest;
+        with.share = parts_share;
+        with.gather = parts_gather;
+        with.rest_user = with.parts_user = &g.node[0][0];
+        ranges_ask(g.node[0][0].m, &with, got);
+        parts_settle(&g);
+        if (g.failed) check_note(__FILE__, __LINE__, g.why);
+        CHECK(want[0][1] != 0 && memcmp(want, got, sizeof want) == 0);
+        for (r = 0; r < g.ranges; r++)
+            for (p = 0; p < g.n; p++) CHECK(g.node[r][p].gathers > 0);
+        parts_close(&g);
+    }
+}
+
 static void suite_parts(void) {
     char name[80];
     size_t i;
@@ -584,6 +719,8 @@ static void suite_parts(void) {
     RUN(test_parts_fail);
     RUN(test_parts_memory);
     RUN(test_parts_ways);
+    RUN(test_parts_hostile);
+    RUN(test_parts_queues);
     for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i += (size_t)check_every(16)) {
         arch_file = ARCH_FILES[i];
         snprintf(name, sizeof name, "test_parts_arch_%s", arch_file);
