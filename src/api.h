@@ -875,8 +875,8 @@ INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step
 /* A pass of a context with other layers of the same file: section 22. message is that of its context_params.rest, rows
  * the n floats that came with it, or that the layers before gave; there is room for cap of them. *back floats take
  * their place, for the layers that follow, or, after the last one, for the caller of rest. The context's model does not
- * have layer 0, or is not part 0, and its cells, batch, kv_type, keep and sessions are those of the other one. ARGUMENT: it does not fit,
- * and nothing was done; after another error sessions that the pass had rows of are to be rewound. */
+ * have layer 0, or is not part 0; its cells, batch, kv_type, keep and sessions are those of the other one. ARGUMENT: it
+ * does not fit, and nothing was done; after another error sessions that the pass had rows of are to be rewound. */
 INFER_API infer_result infer_context_rows(infer_context *context, const void *message, size_t size, float *rows,
                                           size_t n, size_t cap, size_t *back, infer_error *err);
 /* Which context a message comes from, and what the ones that answer it are made with. */

@@ -216,8 +216,8 @@ typedef struct infer_model_params {
                       * when the system does not allow that, UNSUPPORTED when it is not mapped */
     int32_t first_layer; /* the model has `layers` layers from this one on, and maps and reads their weights alone: */
     int32_t layers;      /* the others are elsewhere: see section 22. 0 = all from first_layer on */
-    int32_t part;    /* of wide matrices the model has the rows that are those of part 0 .. parts - 1, and maps and reads */
-    int32_t parts;   /* these alone: the others are elsewhere, see section 22. 0 and 1 = all rows, at most 64 */
+    int32_t part;        /* of wide matrices the model has the rows of this part, and maps and reads them alone: */
+    int32_t parts;       /* of so many, at most 64; the others are elsewhere: see section 22. 0 and 1 = all rows */
     uint64_t part_least; /* bytes from which a matrix is in parts (of experts: as many as a token uses); 0 = 1 MiB */
     int32_t mtp; /* 1 = load the multi-token prediction blocks that follow the layers, for infer_generate_params.mtp:
                   * UNSUPPORTED when the file has none, or some that are not supported */

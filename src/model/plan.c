@@ -276,7 +276,8 @@ static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer
     out->weights = mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes - m->dropped_bytes;
     if (infer__ranged(m)) out->weights = m->range_bytes - (mapped ? 0 : m->dropped_bytes);
     out->cache = p->cache_bytes[INFER__ON_CPU];
-    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + (infer__follows(m) ? 0 : infer__session_bytes(p, m));
+    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes;
+    if (!infer__follows(m)) out->scratch += infer__session_bytes(p, m);
     if (m->n_devices) out->scratch += INFER__PLAN_SLACK;
     out->peak = INFER__MAX(m->open_peak, out->cache + out->scratch + (mapped ? 0 : out->weights));
     out->layers = m->end - m->first;

@@ -8,8 +8,9 @@
  *        part alike.
  * Rules: an element of a product depends on one row of the matrix alone, so cuts between rows leave all bits as they
  *        are; nothing is cut along K, since sums have one order. An activation is computed before the exchange where
- *        gate and up are cut at the same rows; what else follows a product runs after it, on whole rows. All parts make the same exchanges in the same order:
- *        nothing that happens in one part alone (a cancelled eval, a pause of a slice) may end a pass in between.
+ *        gate and up are cut at the same rows; what else follows a product runs after it, on whole rows. All parts
+ *        make the same exchanges in the same order: nothing that happens in one part alone (a cancelled eval, a pause
+ *        of a slice) may end a pass in between.
  * Start: infer__parts_matmul.
  */
 #include "../model.h"
@@ -252,7 +253,7 @@ static void infer__cut_end(infer_context *c, infer__cut_op *op, int32_t to) {
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* 1 when this part's columns of gate (NULL: there is none) and up are the same, and their activation needs no others. */
+/* 1 when this part's columns of gate (NULL = none) and up are the same, and their activation needs no others. */
 static int infer__cut_folds(const infer__act_args *a, const infer__weight *up, const infer__weight *gate) {
     return a && !a->divide && a->x.cols == a->y.cols && up->each &&
            (!gate || (gate->each == up->each && gate->first == up->first && gate->rows == up->rows));

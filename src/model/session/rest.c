@@ -279,10 +279,11 @@ static void infer__rest_rows(infer_context *c, int32_t n, int out) {
 }
 
 static void infer__share_pass(infer_context *c, int32_t n) {
+    const uint64_t cols = (uint64_t)infer__rest_cols(&c->plan, c->model);
     int32_t *w = infer__rest_words(c);
     if (!c->share) return;
     infer__rest_rows(c, n, 1);
-    infer__share_out(c, (uint64_t)(infer__put_pass(c, w) - w), (uint64_t)n * (uint64_t)infer__rest_cols(&c->plan, c->model));
+    infer__share_out(c, (uint64_t)(infer__put_pass(c, w) - w), (uint64_t)n * cols);
 }
 
 static void infer__share_head(infer_context *c, const infer__tensor *x) {
