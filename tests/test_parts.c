@@ -37,6 +37,7 @@ struct parts {
     float *reply[PARTS_CONTEXTS];
     size_t replied[PARTS_CONTEXTS], shared, held_back;
     int64_t fails_in; /* the exchange that fails, counted down; 0 = none */
+    infer_session *cancel; /* once the second message of part 0 is on its way */
 };
 
 static parts_mail *parts_mail_new(const void *message, size_t size, const float *rows, size_t n, size_t back) {
@@ -72,7 +73,7 @@ static infer_result parts_share(void *user, const void *message, size_t size, co
     int32_t p;
     (void)err;
     infer__mutex_lock(&g->lock);
-    g->shared++;
+    if (++g->shared == 2 && g->cancel) infer_session_cancel(g->cancel);
     for (p = 1; p < g->n; p++) parts_post(&g->node[0][p], parts_mail_new(message, size, rows, n, 0));
     infer__mutex_unlock(&g->lock);
     return INFER_OK;
@@ -84,6 +85,8 @@ static infer_result parts_rest(void *user, const void *message, size_t size, flo
     parts_mail *x = parts_mail_new(message, size, rows, n, back);
     const uint64_t of = x->info.context;
     infer_result r;
+    int32_t i;
+    for (i = 0; i < (int32_t)(x->info.pass * 7919 % 5) * 100; i++) infer__yield(); /* so that others overtake */
     infer__mutex_lock(&g->lock);
     g->replied[of] = 0;
     parts_post(&g->node[1][0], x);
@@ -613,6 +616,87 @@ static void test_parts_fail(void) {
     parts_close(&g);
 }
 
+/* An eval that is cancelled ends between two passes, in all parts alike. */
+static void test_parts_cancel(void) {
+    static const int32_t at[] = { 0, 5 };
+    static parts g;
+    const char *path = check_data("models/stories260K.F32.gguf");
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_session *s = NULL;
+    infer_token ids[30];
+    infer_error e;
+    float first[512];
+    uint64_t gathers;
+    int32_t i;
+    memset(&mp, 0, sizeof mp);
+    ranges_context(&cp);
+    cp.batch = 8;
+    for (i = 0; i < 30; i++) ids[i] = 5 + i * 11 % 400;
+    if (!parts_open(&g, path, &mp, &cp, at, 1, 2)) return;
+    CHECK(infer_session_create_in(&s, g.node[0][0].c, NULL, &e) == INFER_OK);
+    CHECK(s && infer_session_eval(s, ids, 30) == INFER_OK);
+    memcpy(first, infer_session_logits(s, -1), sizeof first);
+    CHECK(infer_session_rewind(s, 0) == INFER_OK);
+    parts_settle(&g);
+    gathers = g.node[0][0].gathers;
+    g.shared = 0;
+    g.cancel = s;
+    CHECK(infer_session_eval(s, ids, 30) == INFER_CANCELLED);
+    g.cancel = NULL;
+    parts_settle(&g);
+    CHECK(g.shared == 2 && g.node[0][0].gathers == gathers + 2 * 4 * 5 && g.node[0][1].gathers == g.node[0][0].gathers);
+    CHECK(infer_session_position(s) == 0 && !g.failed);
+    CHECK(infer_session_eval(s, ids, 30) == INFER_OK);
+    CHECK(memcmp(first, infer_session_logits(s, -1), sizeof first) == 0);
+    infer_session_destroy(s);
+    parts_close(&g);
+}
+
+/* Every failing allocation while a part opens and gets a context. */
+static void test_parts_oom(void) {
+    const char *path = check_data("models/stories260K.F32.gguf");
+    static parts g;
+    infer_context_params cp;
+    infer_model_params mp;
+    infer_error e;
+    int32_t part;
+    long i;
+    memset(&mp, 0, sizeof mp);
+    memset(&g, 0, sizeof g);
+    mp.allocator.alloc = check_alloc;
+    mp.allocator.free = check_free;
+    mp.parts = 2;
+    mp.part_least = 1;
+    ranges_context(&cp);
+    cp.threads = 1;
+    cp.share = parts_share;
+    cp.gather = parts_gather;
+    g.node[0][0].g = &g;
+    cp.parts_user = &g.node[0][0];
+    CHECK(infer__mutex_init(&g.lock));
+    for (part = 0; part < 2; part++) {
+        int done = 0;
+        mp.part = part;
+        mp.no_mmap = part;
+        for (i = 1; !done && !check_bad; i++) {
+            infer_context *c = NULL;
+            infer_model *m = NULL;
+            check_allocs = check_live = 0;
+            check_fail_at = i;
+            if (infer_model_open(&m, path, &mp, &e)) CHECK(e.code == INFER_ERR_MEMORY && !m);
+            else if (infer_context_create(&c, m, &cp, &e)) CHECK(e.code == INFER_ERR_MEMORY && !c);
+            done = c && check_allocs < i;
+            infer_context_destroy(c);
+            infer_model_close(m);
+            CHECK(check_live == 0);
+        }
+        CHECK(i > 30);
+    }
+    check_fail_at = 0;
+    infer__mutex_destroy(&g.lock);
+}
+
 /* Messages of a head that are changed are refused, and nothing is exchanged or written outside. */
 static infer_result parts_alone(void *user, float *values, const size_t *first, int32_t to, infer_error *err) {
     const size_t all = first[2];
@@ -719,6 +803,8 @@ static void suite_parts(void) {
     RUN(test_parts_fail);
     RUN(test_parts_memory);
     RUN(test_parts_ways);
+    RUN(test_parts_cancel);
+    RUN(test_parts_oom);
     RUN(test_parts_hostile);
     RUN(test_parts_queues);
     for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i += (size_t)check_every(16)) {
