@@ -242,8 +242,7 @@ enum { INFER__GATING_NONE, INFER__GATING_SOFTMAX, INFER__GATING_SIGMOID, INFER__
        INFER__GATING_SQRT_SOFTPLUS };
 enum { INFER__SCALING_NONE, INFER__SCALING_LINEAR, INFER__SCALING_YARN, INFER__SCALING_LONGROPE };
 
-/* As the fields of these names. */
-INFER__FOLDED int32_t infer__encoder(const infer__hparams *hp) { return INFER__VARIANT(hp->encoder); }
+INFER__FOLDED int32_t infer__encoder(const infer__hparams *hp) { return INFER__VARIANT(hp->encoder); } /* the fields */
 INFER__FOLDED int32_t infer__not_causal(const infer__hparams *hp) { return INFER__VARIANT(hp->not_causal); }
 INFER__FOLDED int32_t infer__n_enc(const infer__hparams *hp) { return INFER__HAS_SOURCE ? hp->n_enc : 0; }
 
@@ -287,6 +286,7 @@ static void infer__switch_add(infer_context *c, const infer__tensor *x, const in
                               const infer__tensor *y);
 
 /* layers/embed_skip.c */
+static void infer__embed_keep(infer_context *c, const infer__tensor *x);
 static void infer__talkie_keys(infer__keys *k, infer__hparams *hp);
 static void infer__grovemoe_keys(infer__keys *k, infer__hparams *hp);
 
@@ -569,6 +569,7 @@ typedef struct infer__plan {
     uint64_t top_scratch;                  /* floats at its end */
     uint64_t work_bytes, x_bytes, block_len;
     uint64_t rest_bytes;                   /* of rows and message for layers elsewhere; 0 = there are none */
+    uint64_t parts_bytes;                  /* of the results of a product in parts; 0 = there are none */
     uint64_t device_bytes;                 /* of a device beside weights and cache; and top_bytes with the head */
     uint64_t device_host_bytes;            /* of the host's, for each device */
     uint64_t hop_bytes;                    /* of the staging buffer between two GPUs; 0 with fewer */
@@ -610,6 +611,10 @@ struct infer_model {
     infer__mutex turn;         /* with layers elsewhere: contexts that are not waiting for those compute in turn */
     int32_t has_turn;
     uint64_t range_bytes;      /* of their tensors, where others are elsewhere */
+    int32_t part, parts;       /* it has some rows of wide matrices: parts.c; of 1 all rows */
+    int32_t cut_head;          /* 1 = of the head, too */
+    uint64_t part_least;       /* bytes from which a matrix is cut */
+    uint64_t n_given;          /* passes that went on to layers elsewhere */
     infer__state *states;      /* in the order of layers, also of those elsewhere */
     int32_t n_states, max_states;
     infer__weight w[INFER__MODEL_SLOT_COUNT];
@@ -637,11 +642,6 @@ struct infer_model {
     struct infer__senses *senses; /* its projector, NULL = none */
     int64_t process;           /* that opened it: devices cannot be used in a child of fork() */
 };
-
-/* Of the table of projectors; NULL: a model of texts. */
-INFER__FOLDED const infer__stack_row *infer__stack_row_of(const infer_model *m) {
-    return INFER__HAS_MEDIA ? m->stack.row : NULL;
-}
 
 #include "opening.h" /* how a parsed file becomes layers with weights */
 
@@ -739,6 +739,10 @@ struct infer_context {
     int64_t number;              /* of all contexts of the model: in messages */
     infer_rest_fn rest;          /* of context_params */
     void *rest_user;
+    infer_share_fn share;
+    infer_gather_fn gather;
+    void *parts_user;
+    infer__buf gathered;         /* host: results of a product, part by part */
     float *rows;                 /* that come and go: rest_bytes, or of the caller of infer_context_rows */
     infer_trace_fn trace;
     void *trace_user;
@@ -758,10 +762,6 @@ struct infer_context {
     double pass_seconds, row_seconds; /* so far; of a row in a layer, lately, in passes of many rows, 0 = not known */
     int32_t checking;            /* name the first layer with a value that is not finite */
 };
-
-/* As the fields of these names: without slices a pass has no end before its end. */
-INFER__FOLDED int32_t infer__resume(const infer_context *c) { return INFER__HAS_SLICES ? c->resume : 0; }
-INFER__FOLDED int32_t infer__stage(const infer_context *c) { return INFER__HAS_SLICES ? c->stage : 0; }
 
 #include "session/session.h" /* sessions, and which calls may begin */
 #include "stack/senses.h"    /* pictures and sound */
