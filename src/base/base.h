@@ -123,7 +123,7 @@
 #  define INFER__COLD_END _Pragma("clang attribute pop") _Pragma("clang attribute pop")
 #elif defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
 #  if defined(INFER_MINIMAL) && __GNUC__ >= 12
-#    define INFER__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"Oz\")")
+#    define INFER__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"Oz\", \"no-tree-dominator-opts\")")
 #  elif defined(INFER_MINIMAL)
 #    define INFER__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"Os\")")
 #  else

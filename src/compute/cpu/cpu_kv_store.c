@@ -75,11 +75,7 @@ static void infer__kv_store_task(void *arg, int task, int worker) {
     const infer__flash *f = infer__flash_find(job->c->kernels->need);
     const uint64_t value = a->v_cache ? infer__kv_bytes(a->v_cache->type, a->dim_v) : 0;
     const int32_t type = a->k_cache->type;
-#if defined(INFER__SIMD_AVX512) /* the level that has it */
     const int by_page = f->keys && (type == INFER_KV_F16 || type == INFER_KV_F32) && a->dim_k % 16 == 0;
-#else
-    const int by_page = 0;
-#endif
     uint8_t key[INFER__MAX_HEAD_DIM * sizeof(float)], *to;
     const float *k;
     int32_t r, stored = first; /* keys of rows before it are */
