@@ -16,13 +16,13 @@ export CC CXX MINUTES
 SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c src/*/*/*.h src/*/*/*.c)
 TESTS := $(wildcard tests/*.c tests/*.h)
 TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c tools/infer/*/*.c tools/infer/*/*/*.c)) build/impl.o
-# `infer serve` needs GNU libmicrohttpd; without it the program says so. HTTP= builds without it in any case. `infer map` shares the other files
+# `infer serve` needs GNU libmicrohttpd; without it the program says so. HTTP= builds without it in any case. The folder serve/http needs the library; `infer map` shares the other files
 HTTP := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo yes)
 ifeq ($(HTTP),yes)
 HTTP_CFLAGS := -DCLI_HTTP $(shell pkg-config --cflags libmicrohttpd)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd)
 else
-TOOL := $(filter-out $(patsubst %,build/tool/serve/%.o,http server route page socket chat_completions completions responses messages embeddings text status),$(TOOL))
+TOOL := $(filter-out build/tool/serve/http/%,$(TOOL))
 endif
 CHECK = $(CC) -std=c11 -g $(WARN) -DINFER_QUIET -Itests tests/check.c -o $@
 

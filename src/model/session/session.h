@@ -150,7 +150,7 @@ static void infer__turn_give(infer_context *c);
 static void infer__rest_copy(infer_context *c, int32_t group, int32_t to, int32_t from); /* a page elsewhere, too */
 /* A page of a slot elsewhere, or a cell, to or from the host, as infer__page_move and infer__cell_move. */
 static void infer__rest_move(infer_context *c, int32_t state, int32_t page, char *data, int out);
-static uint64_t infer__rest_bytes(const infer__plan *p, const infer_model *m);
+static uint64_t infer__rest_bytes(infer__plan *p, const infer_model *m);
 static infer_result infer__rest_check(const infer_model *m, const infer_context_params *in, infer_error *err);
 static infer_result infer__context_rows(infer_context *c, const void *message, size_t size, float *rows, size_t n,
                                         size_t cap, size_t *back, infer_error *err);
