@@ -39,6 +39,7 @@ INFER__COLD_END
 #include "compute/products/alone_avx512.c" /* one column without unpacking first */
 #include "compute/products/cpu_int8.c"     /* the engine of quantised products */
 #include "compute/products/cpu_float.h"    /* F32, F16, BF16 weights: the arithmetic, one body for every level */
+#include "compute/products/float_outer.c"  /* F32 by outer products */
 #include "compute/products/float_int16.c"  /* F16 as integers of 16 bits */
 #include "compute/products/float_amx.c"    /* tiles of rows and columns */
 #include "compute/products/float_levels.c" /* FLOATS */

@@ -35,13 +35,14 @@ static int infer__float_kind(const infer__quant *q) {
 /* The function that multiplies weights of a kind by tiles, or NULL. */
 static const infer__float_tiled *infer__float_tiled_for(const infer__ctx *c, int kind) {
     const infer__float_tiled *tiled = c->floats->tiled;
-    return tiled && tiled->multiply[kind] ? tiled : NULL;
+    return tiled && tiled->by[kind].multiply ? tiled : NULL;
 }
 
 /* 1 when products with w run here and not by the definition; `prepared`: on the output of infer__float_prepare. */
 static int infer__float_usable(const infer__ctx *c, const infer__weight *w, int32_t *prepared) {
-    int kind = infer__float_kind(w->type);
-    *prepared = kind == INFER__FLOAT_BF16 || infer__float_tiled_for(c, kind) != NULL;
+    const int kind = infer__float_kind(w->type);
+    const infer__float_tiled *tiled = kind < 0 ? NULL : infer__float_tiled_for(c, kind);
+    *prepared = tiled ? tiled->by[kind].prepared : kind == INFER__FLOAT_BF16;
     return !c->exact && kind >= 0;
 }
 
@@ -67,12 +68,13 @@ static uint64_t infer__float_x_bytes(uint32_t cpu, uint64_t rows, int32_t cols) 
 /* Prepare n rows for a product: those of x in order[0 .. n-1] / each (order NULL: all in turn), to `to`. */
 static void infer__float_put(const struct infer__floats *f, const infer__tensor *x, const int32_t *order, int32_t each,
                              int32_t n, uint8_t *to) {
+    void (*prepare)(const float *const *, int32_t, int64_t, uint8_t *) = f->tiled ? f->tiled->prepare : NULL;
     const float *row[16];
     int32_t i, w = 0;
     for (i = 0; i < n; i++) {
         row[w++] = infer__row(x, order ? order[i] / each : i);
-        if (w < (f->tiled ? 16 : 1) && i + 1 < n) continue;
-        if (f->tiled) f->tiled->prepare(row, w, x->cols, to);
+        if (w < (prepare ? 16 : 1) && i + 1 < n) continue;
+        if (prepare) prepare(row, w, x->cols, to);
         else f->prepare(row[0], to, x->cols);
         to += w * infer__float_row_bytes(f, x->cols);
         w = 0;
@@ -111,15 +113,18 @@ static int infer__float_few(const struct infer__floats *f, int32_t n_x) { return
 
 /* Rows of a task at most: with few columns a core reads sequentially, with many there is enough work in a tile. */
 static int32_t infer__float_task_rows(const infer__ctx *c, const infer__weight *w, int32_t n_x) {
-    const infer__float_tiled *tiled = infer__float_tiled_for(c, infer__float_kind(w->type));
-    if (tiled) return n_x <= 16 ? infer__task_rows(w) : tiled->rows;
+    const int kind = infer__float_kind(w->type);
+    const infer__float_tiled *tiled = infer__float_tiled_for(c, kind);
+    if (tiled) return n_x <= 16 ? infer__task_rows(w) : tiled->by[kind].rows;
     return infer__float_few(c->floats, n_x) ? infer__task_rows(w) : INFER__FLOAT_TILE;
 }
 
 /* Rows that are multiplied together: tasks are multiples of them. */
 static int32_t infer__float_least(const infer__ctx *c, const infer__weight *w, int32_t n_x) {
-    if (!infer__float_tiled_for(c, infer__float_kind(w->type))) return INFER__FLOAT_ROWS;
-    return n_x <= 16 ? INFER__GROUP : INFER__FLOAT_TILE;
+    const int kind = infer__float_kind(w->type);
+    const infer__float_tiled *tiled = infer__float_tiled_for(c, kind);
+    if (!tiled) return INFER__FLOAT_ROWS;
+    return n_x <= 16 ? INFER__GROUP : tiled->by[kind].together;
 }
 
 /* Lanes of `cols` columns to y: the first n (1 .. 4) rows. */
@@ -191,12 +196,21 @@ static void infer__float_stream(const infer__float_product *p) {
     }
 }
 
-/* Add the bias of rows r .. r+n-1 to columns first .. first+n_x-1 of the product. */
 static void infer__float_add_bias(const infer__float_product *p, int32_t r, int32_t n, int32_t first, int32_t n_x) {
     int32_t j;
     for (j = first; p->bias && j < first + n_x; j++) {
         float *y = p->y + j * p->sy + r;
         infer__plus(y, y, p->bias + r, n);
+    }
+}
+
+static void infer__float_sums_put(const infer__float_product *p, int32_t r, int32_t n, int32_t first, int32_t n_x,
+                                  const float *sums, int32_t each) {
+    int32_t j;
+    for (j = first; j < first + n_x; j++, sums += each) {
+        float *y = p->y + j * p->sy + r;
+        if (p->bias) infer__plus(y, sums, p->bias + r, n);
+        else memcpy(y, sums, (size_t)n * sizeof *y);
     }
 }
 
@@ -292,11 +306,10 @@ static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32
     p.stride = infer__float_stride(w->cols);
     p.lanes = (float *)(void *)(p.tile + INFER__FLOAT_TILE * p.stride);
     INFER__ASSERT(infer__float_scratch_len(p.f, w->cols) <= c->cpu->scratch_len);
-    if (infer__float_tiled_for(c, p.kind)) p.f->tiled->multiply[p.kind](&p);
-    else if (infer__float_few(p.f, n_x) && p.f->raw[p.kind][1]) infer__float_stream(&p);
+    if (infer__float_tiled_for(c, p.kind)) p.f->tiled->by[p.kind].multiply(&p);
+    else if (!infer__float_few(p.f, n_x) || !p.f->raw[p.kind][1]) infer__float_tiles(&p);
     else {
-        infer__float_tiles(&p); /* adds the bias block by block */
-        return;
+        infer__float_stream(&p);
+        infer__float_add_bias(&p, 0, n, 0, n_x);
     }
-    infer__float_add_bias(&p, 0, n, 0, n_x);
 }

@@ -1,8 +1,8 @@
 /* cpu_float.h: blocks of dot products with F32, F16 and BF16 weights: one body for every instruction set.
  *
  * Owns:  infer__floats (what a level provides), and the bodies that float_*.c wrap.
- * Sums:  of tiles: float_amx.c; of integers: float_int16.c. F32 and F16: the definition's, bit for bit: lane = k % 16,
- *        float32 activations, lanes added in halves.
+ * Sums:  of tiles: float_amx.c, float_int16.c, float_outer.c. Of blocks, F32 and F16: the definition's, bit for bit:
+ *        lane = k % 16, float32 activations, lanes added in halves.
  *        BF16 (when not exact): activations rounded to BF16, lane = (k / 2) % 16; a lane takes k = 1, 0, 33, 32, 65, ..
  *        that is, of every pair the odd value first, in float32 (the order in which vdpbf16ps works); lanes in halves.
  *        K not a multiple of 32 is filled up with zeros. Levels differ by fused multiply-add only, and AVX512BF16 by
@@ -54,13 +54,22 @@ typedef struct infer__float_product {
     float *lanes;
 } infer__float_product;
 
+/* Rows r .. r+n-1 of columns first .. first+n_x-1 to y, with their bias: sums of a column, `each` floats apart. */
+static void infer__float_sums_put(const infer__float_product *p, int32_t r, int32_t n, int32_t first, int32_t n_x,
+                                  const float *sums, int32_t each);
+/* Add the bias of rows r .. r+n-1 to columns first .. first+n_x-1. */
+static void infer__float_add_bias(const infer__float_product *p, int32_t r, int32_t n, int32_t first, int32_t n_x);
+
 /* Products of a level that multiplies tiles of rows and columns. */
 typedef struct infer__float_tiled {
     int64_t scratch; /* floats */
-    int32_t rows;    /* of a task with many columns */
     /* w (1 .. 16) columns of k float32 to x, w prepared rows */
     void (*prepare)(const float *const *src, int32_t w, int64_t k, uint8_t *x);
-    void (*multiply[INFER__FLOAT_KINDS])(const infer__float_product *p); /* NULL: of these weights by blocks */
+    struct {
+        void (*multiply)(const infer__float_product *p); /* with the bias; NULL: by blocks */
+        int32_t rows, together; /* of a task with many columns; it has a multiple of `together` */
+        int32_t prepared;       /* 0: x is float32, as it is */
+    } by[INFER__FLOAT_KINDS];
 } infer__float_tiled;
 
 struct infer__floats {

@@ -277,6 +277,7 @@ INFER__ON_pairs INFER__INLINE void infer__tiled_few(const infer__float_product *
         infer__tiled_scratch *t = (infer__tiled_scratch *)(void *)p->tile;                \
         if (p->n_all <= 16) infer__tiled_few(p, kind, t);                                 \
         else infer__tiled_many(p, kind, t);                                               \
+        infer__float_add_bias(p, 0, p->n, 0, p->n_x);                                     \
     }
 INFER__TILED(f32, INFER__FLOAT_F32)
 INFER__TILED(f16, INFER__FLOAT_F16)
@@ -284,12 +285,12 @@ INFER__TILED(bf16, INFER__FLOAT_BF16)
 #undef INFER__TILED
 
 /* Making hi and lo of F16 and F32 weights takes longer than reading them: not for models that generate. */
-static const infer__float_tiled infer__tiled_generates = {sizeof(infer__tiled_scratch) / sizeof(float),
-                                                          16 * INFER__TILED_GROUPS,
-                                                          infer__tiled_prepare,
-                                                          {NULL, NULL, infer__tiled_bf16}};
-static const infer__float_tiled infer__tiled_encodes = {sizeof(infer__tiled_scratch) / sizeof(float),
-                                                        16 * INFER__TILED_GROUPS,
-                                                        infer__tiled_prepare_two,
-                                                        {infer__tiled_f32, infer__tiled_f16, infer__tiled_bf16}};
+static const infer__float_tiled infer__tiled_generates = {
+    sizeof(infer__tiled_scratch) / sizeof(float), infer__tiled_prepare,
+    {{NULL, 0, 0, 0}, {NULL, 0, 0, 0}, {infer__tiled_bf16, 16 * INFER__TILED_GROUPS, 32, 1}}};
+static const infer__float_tiled infer__tiled_encodes = {
+    sizeof(infer__tiled_scratch) / sizeof(float), infer__tiled_prepare_two,
+    {{infer__tiled_f32, 16 * INFER__TILED_GROUPS, 32, 1},
+     {infer__tiled_f16, 16 * INFER__TILED_GROUPS, 32, 1},
+     {infer__tiled_bf16, 16 * INFER__TILED_GROUPS, 32, 1}}};
 #endif

@@ -212,7 +212,7 @@ INFER__ON_avx512 INFER__INLINE void infer__int16_multiply(const infer__float_pro
                     }
                 }
             }
-            for (j = 0; j < n_x; j++) memcpy(p->y + (first + j) * p->sy + r, t->y[j], (size_t)n * sizeof(float));
+            infer__float_sums_put(p, r, n, first, n_x, t->y[0][0], ROWS);
         }
     }
 }
@@ -226,6 +226,8 @@ INFER__ON_avx512 static void infer__int16_bf16(const infer__float_product *p) {
 
 /* Converting takes longer than reading a weight: not for models that generate. */
 static const infer__float_tiled infer__int16_encodes = {
-    sizeof(infer__int16_scratch) / sizeof(float), 16 * INFER__INT16_GROUPS, infer__int16_prepare,
-    {NULL, infer__int16_f16, infer__int16_bf16}};
+    INFER__MAX(sizeof(infer__int16_scratch), sizeof(infer__outer_scratch)) / sizeof(float), infer__int16_prepare,
+    {{infer__outer_f32, 16 * INFER__OUTER_GROUPS, 16 * INFER__OUTER_GROUPS, 0},
+     {infer__int16_f16, 16 * INFER__INT16_GROUPS, 16 * INFER__INT16_GROUPS, 1},
+     {infer__int16_bf16, 16 * INFER__INT16_GROUPS, 16 * INFER__INT16_GROUPS, 1}}};
 #endif

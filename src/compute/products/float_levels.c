@@ -237,6 +237,8 @@ static const struct infer__floats infer__floats_rows[] = {
 #    if defined(INFER__FLOAT_PAIRS)
     {"avx512bf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16, 6, 1, INFER__FLOAT_PAIRS_ROW, NULL},
 #    endif
+    INFER__FLOAT_ROW("avx512 encodes", avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_ENCODES, 6,
+                     INFER__FLOAT_BLOCKS_6, INFER__FLOAT_WHOLE_F32, &infer__outer_encodes),
     INFER__FLOAT_ROW("avx512", avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512, 6, INFER__FLOAT_BLOCKS_6, INFER__FLOAT_WHOLE_F32, NULL),
 #  endif
     INFER__FLOAT_ROW("avx2", avx2, INFER__CPU_AVX2, 3, INFER__FLOAT_BLOCKS_3, INFER__FLOAT_NO_WHOLE, NULL),

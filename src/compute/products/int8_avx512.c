@@ -168,7 +168,7 @@ INFER__ON_avx512vnni INFER__INLINE void infer__direct_avx512vnni(const infer__un
 INFER__ON_avx512 INFER__INLINE void infer__transpose_avx512(const uint8_t *src, int64_t stride, __m512i *out) {
     __m512i r[16], t[16];
     int i;
-    INFER__UNROLL for (i = 0; i < 16; i++) r[i] = _mm512_load_si512(src + i * stride);
+    INFER__UNROLL for (i = 0; i < 16; i++) r[i] = _mm512_loadu_si512(src + i * stride);
     INFER__UNROLL for (i = 0; i < 16; i += 2) {
         t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
         t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
