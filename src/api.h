@@ -651,6 +651,20 @@ Contexts must agree: cells, batch, kv_type, keep, sessions, and the same file. i
 message, so that B can make a context when the first one comes. A message that does not fit is refused; rows are
 trusted, so the ways between machines must be. Refused by name: mtp, adapters, context_params.inputs, pictures whose
 embeddings go to later layers (deepstack) elsewhere, and cuts between layers that share keys and values.
+
+Matrices can be cut, too: several processes with the same layers, each with some rows of every wide matrix.
+
+    with.part = 0;  with.parts = 2;   (process A: sessions, the embedding)
+    with.part = 1;  with.parts = 2;   (process B: maps and holds its rows, and what is narrow)
+
+Each computes the results of its rows, and after every product all give theirs to each other by context_params.gather.
+A gives passes to the others by context_params.share, for their infer_context_rows; they do not answer. The bits are
+those of one model, since no sum is cut. Attention and caches are not in parts: every process has the whole cache of its
+layers. Ranges may have parts: then each part gives rows to the same part of the next range, except when
+infer_rows_info.head is set; part 0 of the first range calls context_params.rest for part 0 of the next one, which runs
+passes in the order of infer_rows_info.pass if several contexts send them at the same time. part_least and parts must be
+the same in all parts of a range. A pass is cancelled before it begins, or not at all; slices of evals end between
+passes. CPUs alone. Refused by name: GPUs, and what layers elsewhere refuse; deepstack.
 */
 #ifndef INFER_H
 #define INFER_H
@@ -861,8 +875,8 @@ INFER_API infer_result infer_eval_slice(infer_context *context, const infer_step
 /* A pass of a context with other layers of the same file: section 22. message is that of its context_params.rest, rows
  * the n floats that came with it, or that the layers before gave; there is room for cap of them. *back floats take
  * their place, for the layers that follow, or, after the last one, for the caller of rest. The context's model does not
- * have layer 0, and its cells, batch, kv_type, keep and sessions are those of the other one. ARGUMENT: it does not fit,
- * and nothing was done; after another error sessions that the pass had rows of are to be rewound. */
+ * have layer 0, or is not part 0; its cells, batch, kv_type, keep and sessions are those of the other one. ARGUMENT: it
+ * does not fit, and nothing was done; after another error sessions that the pass had rows of are to be rewound. */
 INFER_API infer_result infer_context_rows(infer_context *context, const void *message, size_t size, float *rows,
                                           size_t n, size_t cap, size_t *back, infer_error *err);
 /* Which context a message comes from, and what the ones that answer it are made with. */

@@ -137,6 +137,15 @@ typedef void (*infer_inputs_fn)(void *user, int32_t tensor, int32_t matrix, cons
 typedef infer_result (*infer_rest_fn)(void *user, const void *message, size_t size, float *rows, size_t n, size_t back,
                                       infer_error *err);
 
+/* Of part 0, where matrices are in parts (section 22): give message and the n floats in rows to infer_context_rows of
+ * every other part of the same layers. The call may return once they are copied or sent. Otherwise as infer_rest_fn. */
+typedef infer_result (*infer_share_fn)(void *user, const void *message, size_t size, const float *rows, size_t n,
+                                       infer_error *err);
+/* Of every part: values[first[p]] .. values[first[p + 1] - 1] are part p's; its own are there, and all others' must be
+ * when the call returns (to below 0), or those of part `to` alone must. All parts of a range of layers make the same
+ * exchanges in the same order. An error must be that of all of them. It must not call the context. */
+typedef infer_result (*infer_gather_fn)(void *user, float *values, const size_t *first, int32_t to, infer_error *err);
+
 /* ---- parameters: all zero means all defaults ------------------------------------------------ */
 
 /* Time limit of a call that is not an eval: rendering, compiling a grammar or a schema, tokenizing, opening. The work
@@ -178,6 +187,9 @@ typedef struct infer_context_params {
     infer_rest_fn rest; /* runs the layers that the model does not have: needed where model_params.layers leaves out the
                          * last ones, and called by the thread that evaluates */
     void *rest_user;
+    infer_share_fn share; /* with model_params.parts: gives passes to the other parts; needed in part 0 */
+    infer_gather_fn gather; /* and exchanges results of products; needed in all parts */
+    void *parts_user;       /* of both */
     uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_context_params;
 
@@ -204,6 +216,9 @@ typedef struct infer_model_params {
                       * when the system does not allow that, UNSUPPORTED when it is not mapped */
     int32_t first_layer; /* the model has `layers` layers from this one on, and maps and reads their weights alone: */
     int32_t layers;      /* the others are elsewhere: see section 22. 0 = all from first_layer on */
+    int32_t part;        /* of wide matrices the model has the rows of this part, and maps and reads them alone: */
+    int32_t parts;       /* of so many, at most 64; the others are elsewhere: see section 22. 0 and 1 = all rows */
+    uint64_t part_least; /* bytes from which a matrix is in parts (of experts: as many as a token uses); 0 = 1 MiB */
     int32_t mtp; /* 1 = load the multi-token prediction blocks that follow the layers, for infer_generate_params.mtp:
                   * UNSUPPORTED when the file has none, or some that are not supported */
     int32_t vocab_only;        /* 1 = metadata, tensors by name and text only; sessions are refused */
@@ -245,6 +260,8 @@ typedef struct infer_session_params {
 typedef struct infer_rows_info {
     uint64_t context; /* its number among those of its model */
     int32_t last;     /* 1 = it is no more: the one that answers it can be destroyed */
+    int32_t head;     /* 1 = for the other parts of the first layers alone, not for later layers */
+    uint64_t pass;    /* of infer_context_params.rest: passes are numbered from 1 on; 0 = another message */
     infer_context_params params; /* for infer_context_create; fields that need not be the same are 0 */
     uint64_t reserved[4]; /* 0: fields of later versions (section 20) */
 } infer_rows_info;

@@ -152,6 +152,7 @@ INFER__COLD_BEGIN
 #include "model/session/source.c"          /* encoder and decoder: the text that is answered */
 #include "model/session/state.c"           /* rewind, fork, save, load */
 #include "model/session/rest.c"            /* layers elsewhere */
+#include "model/session/parts.c"           /* matrices over several processes */
 #include "model/session/increments.c"      /* save what is new, load all of it */
 
 /* api: argument checks and thin calls */

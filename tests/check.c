@@ -114,6 +114,7 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #  include "test_release.c"
 #  include "test_memory.c"
 #  include "test_ranges.c"
+#  include "test_parts.c"
 #  include "test_broken.c"
 #  include "test_host.c"
 #  include "test_host_system.c"
@@ -231,6 +232,7 @@ int main(int argc, char **argv) {
     suite_increments();
     suite_memory();
     suite_ranges();
+    suite_parts();
     suite_broken();
     suite_host();
     suite_host_system();

@@ -144,6 +144,61 @@ static void ops_cache_fill(infer__ctx *c, ops_cache *o, const ops_att *t, int32_
     ops_round(t->type, o->vs, n * t->n_head_kv, t->dim_v);
 }
 
+/* Whole pages at once leave the bytes that row by row leaves: one sequence from the middle of a page on, another from its
+ * beginning, and a third one's single page. */
+static void test_attention_store(void) {
+    enum { ROWS = 45 + 33 + 16, HEADS = 2, PAGES = 4 + 3 + 1 };
+    static const int32_t dims[] = { 32, 80, 40 };
+    static int32_t pages[3][4] = { { 6, 1, 7, 2 }, { 0, 5, 3, -1 }, { 4, -1, -1, -1 } };
+    int32_t pos[ROWS], seq[ROWS], d, type, i, last;
+    size_t l;
+    for (i = 0; i < ROWS; i++) {
+        seq[i] = i < 45 ? 0 : i < 78 ? 1 : 2;
+        pos[i] = i < 45 ? 5 + i : i < 78 ? i - 45 : i - 78;
+    }
+    for (l = 0; l < INFER__COUNT(infer__flash_rows); l++)
+        for (d = 0; d < 3 && !(infer__flash_rows[l].need & ~infer__cpu_found()); d++)
+            for (type = INFER_KV_F32; type <= INFER_KV_Q4_0; type++) {
+                const int32_t dim = dims[d], cols = HEADS * dim;
+                float *x = ops_floats((size_t)(ROWS * cols));
+                infer__kv_buf k[2], v[2];
+                infer__kv_store_args a;
+                infer__buf bx;
+                infer__ctx c;
+                ops_open(&c, 2, infer__flash_rows[l].need, cols);
+                c.pass.max_pages = 4;
+                c.pass.pages[1] = pages[0];
+                memset(&a, 0, sizeof a);
+                a.group = 1;
+                a.n_head = HEADS;
+                a.dim_k = a.dim_v = dim;
+                for (last = 0; last < 2; last++) { /* all at once; one by one */
+                    const uint64_t bytes = PAGES * INFER__PAGE * HEADS * infer__kv_bytes(type, dim);
+                    k[last].type = v[last].type = type;
+                    CHECK(c.ops->alloc(&c, &k[last].buf, bytes) && c.ops->alloc(&c, &v[last].buf, bytes));
+                    memset(k[last].buf.host, 0x55, (size_t)bytes);
+                    memset(v[last].buf.host, 0x55, (size_t)bytes);
+                    a.k_cache = &k[last];
+                    a.v_cache = &v[last];
+                    for (i = 0; i < ROWS; i += last ? 1 : ROWS) {
+                        a.k = a.v = ops_tensor(&bx, x, last ? 1 : ROWS, cols, cols);
+                        a.k.offset = a.v.offset = (uint64_t)(i * cols) * sizeof *x;
+                        c.pass.pos = pos + i;
+                        c.pass.seq = seq + i;
+                        c.ops->kv_store(&c, &a);
+                    }
+                }
+                CHECK(memcmp(k[0].buf.host, k[1].buf.host, (size_t)k[0].buf.bytes) == 0);
+                CHECK(memcmp(v[0].buf.host, v[1].buf.host, (size_t)v[0].buf.bytes) == 0);
+                for (last = 0; last < 2; last++) {
+                    c.ops->release(&c, &k[last].buf);
+                    c.ops->release(&c, &v[last].buf);
+                }
+                free(x);
+                ops_close(&c);
+            }
+}
+
 /* What a case says of attention; temp_floor and temp_offset are the test's. */
 static infer__attention_args ops_att_args(const ops_att *t) {
     infer__attention_args a;
@@ -453,6 +508,7 @@ static void test_attention_scratch(void) {
 
 static void suite_attention(void) {
     RUN(test_attention_exp);
+    RUN(test_attention_store);
     RUN(test_attention_cache);
     RUN(test_attention_scratch);
     RUN(test_attention_cases);

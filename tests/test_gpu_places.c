@@ -225,8 +225,8 @@ static void places_exact(const infer_context_params *context, int exact) {
 static void test_gpu_places_exact(void) {
     static const char *const files[] = {"llama-dense", "qwen3moe-moe", "gemma3-dense"};
     static const infer_context_params contexts[] = {
-        {0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, {0}}, {0, 40, 2000, INFER_KV_F32, 8, 1, 0, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, {0}},
-        {0, 1000, 5000, INFER_KV_Q8_0, 0, 3, 0, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, {0}}};
+        {.batch = 0}, {.batch = 40, .cells = 2000, .kv_type = INFER_KV_F32, .keep = 8, .sessions = 1},
+        {.batch = 1000, .cells = 5000, .kv_type = INFER_KV_Q8_0, .sessions = 3}};
     char detail[100];
     size_t i, j;
     int exact;

@@ -602,8 +602,8 @@ static infer_result ranges_far_rest(void *user, const void *message, size_t size
     return r;
 }
 
-/* The tokens of a request for each queue. rest NULL: of a model that is whole. */
-static void ranges_ask(infer_model *m, infer_rest_fn rest, infer_token out[RANGES_QUEUES][RANGES_NEW]) {
+/* The tokens of a request for each queue, whose contexts have the callbacks of `with`. */
+static void ranges_ask(infer_model *m, const infer_context_params *with, infer_token out[RANGES_QUEUES][RANGES_NEW]) {
     infer_queue *q[RANGES_QUEUES] = { NULL };
     infer_request *r[RANGES_QUEUES] = { NULL };
     infer_queue_params qp;
@@ -616,9 +616,9 @@ static void ranges_ask(infer_model *m, infer_rest_fn rest, infer_token out[RANGE
     memset(out, 0, sizeof(infer_token) * RANGES_QUEUES * RANGES_NEW);
     qp.thread = 1;
     qp.positions = 64;
+    qp.context = *with;
     qp.context.threads = 1;
     qp.context.batch = 8;
-    qp.context.rest = rest;
     for (i = 0; i < RANGES_QUEUES; i++) {
         for (k = 0; k < 20; k++) ids[i][k] = 5 + (i + 3) * k % 400;
         CHECK(infer_queue_create(&q[i], m, &qp, &e) == INFER_OK);
@@ -645,9 +645,11 @@ static void ranges_ask(infer_model *m, infer_rest_fn rest, infer_token out[RANGE
 static void test_ranges_queues(void) {
     static infer_token want[RANGES_QUEUES][RANGES_NEW], got[RANGES_QUEUES][RANGES_NEW];
     const char *path = check_data("models/stories260K.F32.gguf");
+    infer_context_params with;
     infer_model_params mp;
     infer_model *m[2] = { NULL, NULL };
     memset(&mp, 0, sizeof mp);
+    memset(&with, 0, sizeof with);
     memset(&ranges_far, 0, sizeof ranges_far);
 #if !defined(INFER__THREADS)
     SKIP("cpu: no threads");
@@ -660,8 +662,9 @@ static void test_ranges_queues(void) {
     mp.layers = 3;
     CHECK(infer_model_open(&m[1], path, &mp, NULL) == INFER_OK);
     if (m[0] && m[1] && ranges_far.m) {
-        ranges_ask(m[0], NULL, want);
-        ranges_ask(m[1], ranges_far_rest, got);
+        ranges_ask(m[0], &with, want);
+        with.rest = ranges_far_rest;
+        ranges_ask(m[1], &with, got);
         CHECK(want[0][1] != 0 && memcmp(want, got, sizeof want) == 0);
         CHECK(ranges_far.made == RANGES_QUEUES && ranges_far.gone == RANGES_QUEUES);
     }

@@ -3,9 +3,11 @@
 
 Ranks 0 .. R - 1 have a part of the layers each; a pass of `rows` rows goes from rank to rank as rows x width floats, and
 what the last one gives comes back to rank 0, which has the head. A message takes latency + bytes / bandwidth; a rank works on one pass
-at a time. docs/pipeline.md has the formulas, and prints what this prints; tests/cli/test_mpi.py compares them with runs.
+at a time. T ranks may share a range of layers (--split): after a product each gives its columns to the others.
+docs/pipeline.md has the formulas, and prints what this prints; tests/cli/test_mpi.py compares them with runs.
 """
 import heapq
+import math
 import sys
 
 
@@ -14,10 +16,18 @@ def hop(rows, width, bandwidth, latency):
     return latency + rows * width * 4 / bandwidth
 
 
-def generation(stages, rows, width, bandwidth, latency, in_flight, head):
-    """Tokens per second. stages: seconds of a pass of `rows` rows on each rank; head: seconds of the head, on rank 0;
-    in_flight: passes under way at the same time, each of `rows` requests."""
+def exchanges(parts, layers, columns, rows, bandwidth, latency, per_layer=4):
+    """Seconds of all exchanges of a pass in `layers` layers: per_layer of each, of `columns` results a row together. A rank
+    gets what the others have computed; messages go out in doubling steps."""
+    return layers * (per_layer * math.ceil(math.log2(parts)) * latency + rows * columns * 4 * (parts - 1) / parts / bandwidth)
+
+
+def generation(stages, rows, width, bandwidth, latency, in_flight, head, share=0):
+    """Tokens per second. stages: seconds of a pass of `rows` rows on each range (of ranks that share one: with their
+    exchanges); head: seconds of the head, on the first; share: until all its parts have the rows; in_flight: passes under way
+    at the same time, each of `rows` requests."""
     one = hop(rows, width, bandwidth, latency)
+    stages = [stages[0] + share] + list(stages[1:])
     turn = sum(stages) + head + (len(stages) * one if len(stages) > 1 else 0) # of one pass, alone
     busiest = max([stages[0] + head] + list(stages[1:]) + [rows * width * 4 / bandwidth if len(stages) > 1 else 0])
     return in_flight * rows / max(turn, in_flight * busiest)
@@ -28,6 +38,23 @@ def prompt(stages, passes, rows, width, bandwidth, latency, head):
     one = hop(rows, width, bandwidth, latency) if len(stages) > 1 else 0
     busiest = max(list(stages) + [rows * width * 4 / bandwidth if len(stages) > 1 else 0])
     return sum(stages) + (len(stages) - 1) * one + (passes - 1) * busiest + (hop(1, width, bandwidth, latency) if len(stages) > 1 else 0) + head
+
+
+def simulate_exchanges(parts, layers, columns, rows, bandwidth, latency, work, per_layer=4):
+    """Seconds of a pass in parts, event by event: every part computes `work` seconds in all, and before the next product each
+    has sent its block, and those that it has, to the part 1, 2, 4, .. further, waiting for what comes from there."""
+    now = [0.0] * parts
+    for _ in range(layers * per_layer):
+        now = [t + work / (layers * per_layer) for t in now]
+        have = [1] * parts # blocks
+        step = 1
+        while step < parts:
+            give = [min(h, parts - h) for h in have]
+            block = rows * columns / per_layer * 4 / parts / bandwidth
+            now = [max(now[p], now[(p + step) % parts]) + latency + give[(p + step) % parts] * block for p in range(parts)]
+            have = [have[p] + give[(p + step) % parts] for p in range(parts)]
+            step *= 2
+    return max(now)
 
 
 def simulate(stages, rows, width, bandwidth, latency, in_flight, head, turns=400):
@@ -78,6 +105,34 @@ def table():
                     print("| %s | %d %s | %s | %.1f | %.1f | %.1f | %.2f s |" % (name, n, kind, net, a, b, c, d))
 
 
+# Columns of results of a layer that are exchanged: Q, K and V; attention's output; the FFN (after its activation); down. A share of
+# weights, of activations and of matrices that are narrow or stay whole is left out.
+COLUMNS = (8192 + 2 * 1024) + 8192 + 28672 + 8192
+LAYERS_70B = 80
+
+
+def split_table():
+    """70B over T ranks: in ranges of layers, or all of them sharing every layer."""
+    name, width, one, _, head, macs = SHAPES[0]
+    print("| 70B, 4.8 bits | network | 1 request, cut by layers | cut by rows | exchanges | passes of 512 of a prompt, by layers | by rows |")
+    print("|---|---|---|---|---|---|---|")
+    for kind, memory, ops in RANKS[:1]:
+        for n in (2, 4, 8):
+            for net, bandwidth, latency in NETWORKS:
+                link = {"bandwidth": bandwidth, "latency": latency}
+                way = dict(link, width=width)
+                layers = generation(stages=[one / memory / n] * n, rows=1, in_flight=1, head=head / memory, **way)
+                each = exchanges(parts=n, layers=LAYERS_70B, columns=COLUMNS, rows=1, **link)
+                hops = hop(1, **way)
+                rows = generation(stages=[one / memory / n + each], rows=1, in_flight=1, head=head / memory / n + hops + exchanges(
+                    parts=n, layers=1, columns=128256, rows=1, per_layer=1, **link), share=hops, **way)
+                passes = 8
+                by_layers = passes * 512 / prompt(stages=[512 * 2 * macs / ops / n] * n, passes=passes, rows=512, head=head / memory, **way)
+                of_512 = exchanges(parts=n, layers=LAYERS_70B, columns=COLUMNS, rows=512, **link)
+                by_rows = 512 / (512 * 2 * macs / ops / n + of_512 + hop(512, **way))
+                print("| %d %s | %s | %.1f | %.1f | %.1f ms | %.0f tokens/s | %.0f |" % (n, kind, net, layers, rows, 1e3 * each, by_layers, by_rows))
+
+
 def check():
     """The formulas beside the simulation."""
     worst = 0
@@ -90,6 +145,13 @@ def check():
                         a = generation(stages, 1, 8192, bandwidth, latency, in_flight, 1e-3)
                         b = simulate(stages, 1, 8192, bandwidth, latency, in_flight, 1e-3)
                         worst = max(worst, abs(a - b) / b)
+    for parts in (2, 3, 4, 5, 8, 16):
+        for rows in (1, 512):
+            for latency in (0, 1e-5, 1e-3):
+                for bandwidth in (1e8, 1e10):
+                    a = 1e-2 + exchanges(parts, 10, 40000, rows, bandwidth, latency)
+                    b = simulate_exchanges(parts, 10, 40000, rows, bandwidth, latency, 1e-2)
+                    worst = max(worst, abs(a - b) / b)
     print("formula and simulation differ by at most %.1f %%" % (100 * worst))
     return worst < 0.01
 
@@ -98,3 +160,5 @@ if __name__ == "__main__":
     if "--check" in sys.argv:
         sys.exit(0 if check() else 1)
     table()
+    print()
+    split_table()

@@ -60,9 +60,17 @@ typedef struct infer__weight {
     int32_t tensor;           /* of the file: 1 + its index, 0 = derived; */
     int32_t first;            /* its row that is this one's first */
     uint64_t at;              /* release.c: 1 + offset of data in the tensor's bytes, 0 = not from the file */
+    /* parts.c: of every `each` rows of the tensor (a matrix, or an expert's) only `held` from row `here` on are in this
+     * process, and data is of that row; `step` rows further are those of the next expert. each 0 = all are here */
+    int32_t each, here, held, step;
     const float *range;       /* lowest and highest value of inputs, and of results, which are clamped; NULL = none */
     const struct infer__weight *low; /* two: A and B of the addition to its products, see switched.c; NULL = none */
 } infer__weight;
+
+/* Rows of it that are here. */
+INFER__INLINE int64_t infer__weight_held(const infer__weight *w) {
+    return w->each ? (int64_t)INFER__MAX(w->rows / w->each, 1) * w->held : w->rows;
+}
 
 /* Values per token of one pass: one block of int32 that a device gets in one upload. Pointers point into `block`. */
 typedef struct infer__pass {
@@ -418,12 +426,13 @@ typedef struct infer__moe_bias_args {
  * per_expert_x 0: x has one row per token, y[t*n_used + j] = W[ids[t][j]] x[t]; 1: x has a row per (token, expert).
  * With `weights` (down projection) the n_used results are summed in order j = 0..: y[t] = sum_j weights[t][j] * r_j.
  * ids.buf NULL: ids[t][j] is j, for backends with INFER__FUSE_EXPERTS.
+ * step (the CPU alone): rows from one matrix to the next, where w has others between them; 0 = `rows`.
  * Ops after it that may be fused (infer__moe_matmul): y's biases, another product of the same x and experts (a gate,
  * with its biases), the activation, the sum. Backends that do not fuse them run them as separate ops. */
 typedef struct infer__moe_matmul_args {
     infer__tensor x, y, ids, weights; /* weights.buf NULL = none */
     const infer__weight *w;
-    int32_t rows, n_used, per_expert_x;
+    int32_t rows, n_used, per_expert_x, step;
     const infer__moe_bias_args *bias;
     const struct infer__moe_matmul_args *gate;
     const infer__act_args *act;

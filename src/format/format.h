@@ -63,7 +63,13 @@ typedef struct infer__gguf_tensor {
     int32_t shard;               /* which source */
     const void *data;            /* bytes in memory, or NULL until infer__gguf_load reads them */
     void *owned;                 /* when memory was allocated for this tensor */
+    uint64_t every, from, some;  /* of every `every` bytes only `some` from `from` on are needed, and those alone are
+                                  * read; every 0 = all are */
 } infer__gguf_tensor;
+/* Bytes of it that are needed: what `owned` has. */
+INFER__INLINE uint64_t infer__gguf_needed(const infer__gguf_tensor *t) {
+    return t->every ? t->bytes / t->every * t->some : t->bytes;
+}
 
 typedef struct infer__gguf {
     infer__mem *mem;

@@ -216,13 +216,14 @@ static infer_result infer__gguf_whole(const infer__gguf *g, infer_error *err) {
 
 static infer_result infer__gguf_load_some(infer__gguf *g, infer__gguf_tensor *t, uint64_t *done, infer__budget *budget,
                                           infer_error *err) {
+    const uint64_t all = infer__gguf_needed(t);
     infer_result r;
-    uint64_t n;
+    uint64_t n, from;
     char problem[64];
     if (t->data) return INFER_OK;
     r = infer__gguf_check_order(g, t, err);
     if (r != INFER_OK) return r;
-    infer__format(problem, sizeof problem, "no memory for %llu bytes", (unsigned long long)t->bytes);
+    infer__format(problem, sizeof problem, "no memory for %llu bytes", (unsigned long long)all);
     t->data = infer__gguf_view(g, t);
     if (t->data) {
         infer_error e;
@@ -230,21 +231,26 @@ static infer_result infer__gguf_load_some(infer__gguf *g, infer__gguf_tensor *t,
             t->data = NULL;
             return infer__gguf_tensor_error(t, r, e.message, err);
         }
-        if (!infer__mem_reserve(g->mem, t->bytes)) {
+        if (!infer__mem_reserve(g->mem, all)) {
             t->data = NULL;
             return infer__gguf_tensor_error(t, INFER_ERR_MEMORY, problem, err);
         }
-        g->reserved += t->bytes;
+        g->reserved += all;
         return INFER_OK;
     }
-    if (!t->owned) t->owned = infer__alloc(g->mem, t->bytes);
+    if (!t->owned) t->owned = infer__alloc(g->mem, all);
     if (!t->owned) return infer__gguf_tensor_error(t, INFER_ERR_MEMORY, problem, err);
     do {
-        n = infer__budget_bytes(budget, t->bytes - *done); /* a multiple of every plain type's size */
-        r = infer__gguf_fetch(g, t, *done, (char *)t->owned + *done, n, err);
+        n = infer__budget_bytes(budget, all - *done); /* a multiple of every plain type's size */
+        from = *done;
+        if (t->every) {
+            from = *done / t->some * t->every + t->from + *done % t->some;
+            n = INFER__MIN(n, t->some - *done % t->some);
+        }
+        r = infer__gguf_fetch(g, t, from, (char *)t->owned + *done, n, err);
         *done += n;
-        if (r == INFER_OK && infer__budget_over(budget, n / INFER__BUDGET_BYTES) && *done < t->bytes) return INFER_MORE;
-    } while (r == INFER_OK && *done < t->bytes);
+        if (r == INFER_OK && infer__budget_over(budget, n / INFER__BUDGET_BYTES) && *done < all) return INFER_MORE;
+    } while (r == INFER_OK && *done < all);
     *done = 0;
     if (r != INFER_OK) {
         infer__free(g->mem, t->owned);
@@ -263,7 +269,7 @@ static infer_result infer__gguf_load(infer__gguf *g, infer__gguf_tensor *t, infe
 static infer_result infer__gguf_read_rows(infer__gguf *g, const infer__gguf_tensor *t, uint64_t row, uint64_t n_rows,
                                           float *dst, infer_error *err) {
     uint64_t block = (uint64_t)t->type->bytes, from, bytes, chunk;
-    const uint8_t *data = (const uint8_t *)t->data;
+    const uint8_t *data = t->every && t->owned ? NULL : (const uint8_t *)t->data; /* what is read here is not all */
     infer_result r = infer__gguf_check_order(g, t, err);
     void *buffer;
     if (r != INFER_OK) return r;
@@ -278,7 +284,7 @@ static infer_result infer__gguf_read_rows(infer__gguf *g, const infer__gguf_tens
     if (bytes == 0) return INFER_OK;
     if (!data) data = infer__gguf_view(g, t);
     if (data) {
-        if (!t->owned && (r = infer__source_whole(&g->sources[t->shard], err)) != INFER_OK) return r;
+        if ((!t->owned || t->every) && (r = infer__source_whole(&g->sources[t->shard], err)) != INFER_OK) return r;
         t->type->decode(data + from, dst, (int64_t)(n_rows * t->dims[0]));
         return INFER_OK;
     }

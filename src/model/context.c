@@ -5,7 +5,7 @@ static void infer__context_free(infer_context *c) {
     infer__mem *mem = &c->model->mem;
     infer_model *m;
     int32_t i;
-    if (c->rest) infer__rest_end(c);
+    if (c->rest || c->share) infer__rest_end(c);
     infer__adapter_set_drop(c, c->adapters);
     infer__cache_destroy(c);
     for (i = 0; i < INFER__PLACES; i++) {
@@ -23,6 +23,7 @@ static void infer__context_free(infer_context *c) {
     }
     infer__pool_destroy(c->pool);
     if (c->plan.rest_bytes) infer__free(mem, c->rows);
+    infer__free(mem, c->gathered.host);
     infer__free(mem, c->hop);
     infer__free(mem, c->peek);
     infer__free(mem, c->ctx.pass.block);
@@ -78,7 +79,7 @@ static infer_result infer__context_build(infer_context *c, const infer__placing 
     infer__cpu_select(&c->ctx, c->model->cpu);
     c->ctx.mem = mem;
     c->ctx.pool = c->pool;
-    c->ctx.cancel = &c->cancel;
+    if (c->model->parts == 1) c->ctx.cancel = &c->cancel; /* else between passes: parts.c */
     c->ctx.exact = c->model->params.exact;
     c->ctx.pass.block_len = (int64_t)c->plan.block_len;
     c->ctx.pass.block = (int32_t *)infer__calloc(mem, c->plan.block_len, sizeof(int32_t));
@@ -100,6 +101,9 @@ static infer_result infer__context_build(infer_context *c, const infer__placing 
     if (c->plan.hop_bytes && !(c->hop = (float *)infer__alloc(mem, c->plan.hop_bytes)))
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
     if (c->plan.rest_bytes && !(c->rows = (float *)infer__alloc(mem, c->plan.rest_bytes)))
+        return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
+    c->gathered.bytes = c->plan.parts_bytes;
+    if (c->plan.parts_bytes && !(c->gathered.host = infer__alloc(mem, c->plan.parts_bytes)))
         return infer__error(err, INFER_ERR_MEMORY, "no memory for a batch of %d rows", (int)c->plan.batch);
     for (i = 0; i < INFER__PLACES && !r; i++) r = infer__context_place(c, i, err);
     return r ? r : infer__cache_create(c, err);
@@ -137,9 +141,14 @@ static infer_result infer__context_create(infer_context **out, infer_model *m, c
     c->ctx.profiling = params ? params->profile : 0;
     c->inputs = params ? params->inputs : NULL;
     c->inputs_user = params ? params->inputs_user : NULL;
+    if (m->parts > 1) {
+        c->gather = params->gather;
+        c->parts_user = params->parts_user;
+    }
     if (plan.rest_bytes) {
-        c->rest = params->rest;
+        if (m->end < m->hp.n_layer) c->rest = params->rest;
         c->rest_user = params->rest_user;
+        if (m->parts > 1) c->share = params->share;
         c->number = infer__atomic_add(&m->numbers, 1) + 1;
     }
     *out = c;

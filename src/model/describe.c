@@ -106,12 +106,14 @@ static void infer__describe(infer__text_out *o, const infer_model *m) {
         infer__text_add(o, "sessions cannot be created: %s\n", m->why_not);
         return;
     }
-    if (m->first) infer__text_add(o, "x = rows of the layers before, elsewhere\n");
+    if (m->parts > 1) infer__text_add(o, "# part %d of %d of wide matrices\n", (int)m->part, (int)m->parts);
+    if (infer__follows(m))
+        infer__text_add(o, "x = rows of %s, elsewhere\n", m->first ? "the layers before" : "part 0");
     else infer__text_add(o, "x = embedding[token]");
-    if (!m->first && hp->embed_scale != 1) infer__text_add(o, " * %g", hp->embed_scale);
+    if (!infer__follows(m) && hp->embed_scale != 1) infer__text_add(o, " * %g", hp->embed_scale);
     if (m->w[INFER__W_POS_EMBD].type) infer__text_add(o, " + position[pos]");
     if (m->w[INFER__W_TOKEN_TYPES].type) infer__text_add(o, " + type[0 or 1]");
-    if (!m->first) infer__text_add(o, "  # %d tokens, width %d\n", (int)hp->n_vocab, (int)hp->n_embd);
+    if (!infer__follows(m)) infer__text_add(o, "  # %d tokens, width %d\n", (int)hp->n_vocab, (int)hp->n_embd);
     if (m->w[INFER__W_EMBD_NORM].type) infer__text_add(o, "x = %s(x) * embedding_norm\n", infer__norm_name(m));
     else if (hp->embed_norm_bare) infer__text_add(o, "x = %s(x)\n", infer__norm_name(m));
     for (i = m->first; i < m->end; i = j) {
@@ -122,7 +124,7 @@ static void infer__describe(infer__text_out *o, const infer_model *m) {
     }
     if (m->end < hp->n_layer)
         infer__text_add(o, "layers %d to %d: elsewhere\n", (int)m->end, (int)hp->n_layer - 1);
-    if (m->first) return;
+    if (infer__follows(m)) return;
     if (hp->encoder) {
         if (!hp->out_norm_off) infer__text_add(o, "x = %s(x) * output_norm\n", infer__norm_name(m));
         infer__pool_describe(o, m);

@@ -115,6 +115,10 @@ static void infer__products_clamped(infer_context *c, const infer__matmul_args *
     if (mm->add) infer__ops_of(&c->ctx)->add(&c->ctx, mm->add);
 }
 
+static void infer__multiply(infer_context *c, const infer__matmul_args *mm) {
+    if (!c->gather || !infer__parts_matmul(c, mm)) infer__matmul(&c->ctx, mm);
+}
+
 /* result: as in infer__adapted_parts. */
 static void infer__products_of(infer_context *c, const infer__matmul_args *mm, int32_t result) {
     infer__matmul_args own = *mm;
@@ -136,14 +140,14 @@ static void infer__products_of(infer_context *c, const infer__matmul_args *mm, i
         if (taken) own.low = &lows;
     }
     if (!low && !more) {
-        infer__matmul(&c->ctx, &own);
+        infer__multiply(c, &own);
         return;
     }
     if (own.norm) infer__ops_of(&c->ctx)->norm(&c->ctx, own.norm);
     own.norm = NULL;
     own.act = NULL;
     own.add = NULL;
-    infer__matmul(&c->ctx, &own);
+    infer__multiply(c, &own);
     for (; INFER__HAS_ADAPTERS && more; taken += lows.n_parts) { /* those that did not fit */
         more = infer__adapted_parts(c, mm, result, taken, &lows);
         infer__ops_of(&c->ctx)->low(&c->ctx, &lows);
@@ -162,7 +166,7 @@ static void infer__moe_products(infer_context *c, const infer__moe_matmul_args *
     if (!INFER__HAS_ADAPTERS || !c->n_adapted ||
         (!infer__adapted_weight(c, a->w) && !(a->gate && infer__adapted_weight(c, a->gate->w)))) {
         if (c->inputs && a->gate) infer__give_experts(c, a->gate);
-        infer__moe_matmul(&c->ctx, a);
+        if (!c->gather || !infer__parts_moe(c, a)) infer__moe_matmul(&c->ctx, a);
         return;
     }
     own.bias = NULL;
@@ -416,7 +420,7 @@ enum { INFER__HEAD_ROWS = 64 }; /* of the head in one piece, at least, and a mul
 
 /* 1 when the slice is over; on the CPU only. */
 static int infer__pauses(const infer_context *c) {
-    return !c->checking && c->at->x.host && infer__ok(&c->ctx) && infer__slice_over(c->pause);
+    return !c->checking && !c->gather && c->at->x.host && infer__ok(&c->ctx) && infer__slice_over(c->pause);
 }
 
 /* Rows of the head per piece of a slice: as many bytes as an average layer. */
@@ -439,6 +443,11 @@ static int infer__head_product(infer_context *c, const infer__tensor *x, const i
     infer__matmul_args mm;
     infer__weight w, b;
     int32_t r, n;
+    if (all->each) {
+        infer__share_head(c, x);
+        infer__parts_head(c, x, y);
+        return 1;
+    }
     for (r = c->head_row; r < all->rows; r += n, on = 0) {
         if (!on && infer__pauses(c)) {
             c->head_row = r;
@@ -503,7 +512,7 @@ static void infer__head(infer_context *c, const infer__tensor *x) {
     rows.x = *x;
     rows.y = infer__view(&c->at->xn, 0, c->ctx.pass.n_out, c->model->hp.n_embd);
     if (c->model->end >= c->model->hp.n_layer) infer__ops_of(&c->ctx)->get_rows(&c->ctx, &rows);
-    if (!c->model->hp.out_norm_off && !c->encodes && !c->model->first)
+    if (!c->model->hp.out_norm_off && !c->encodes && !infer__follows(c->model))
         infer__norm_to(c, &c->model->w[INFER__W_OUT_NORM], &rows.y, &rows.y);
     infer__trace(c, -1, "hidden", &rows.y);
     infer__head_logits(c);
@@ -613,10 +622,12 @@ static void infer__layers(infer_context *c) {
         return;
     }
     x = infer__view(&c->at->x, 0, n, m->hp.n_embd);
-    if (m->first) infer__rest_rows(c, n, 0);
+    if (infer__follows(m)) infer__rest_rows(c, n, 0);
     else if (!resume && !m->stack.row) { /* of a stack the first layer makes the stream */
         infer__embed(c, &x);
         infer__check_finite(c, -1, &x);
+        infer__embed_keep(c, &x);
+        infer__share_pass(c, n);
     }
     c->resume = 0;
     for (l = resume ? resume : first; l < end && infer__ok(&c->ctx); l++) {

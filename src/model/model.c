@@ -53,7 +53,7 @@ static void infer__model_count(infer_model *m) {
     m->open_peak = (uint64_t)infer__atomic_get(&m->mem.peak);
     m->own_bytes = (uint64_t)infer__atomic_get(&m->mem.held);
     for (i = 0; i < m->gguf.n_tensors; i++)
-        if (m->gguf.tensors[i].owned) m->own_bytes -= m->gguf.tensors[i].bytes;
+        if (m->gguf.tensors[i].owned) m->own_bytes -= infer__gguf_needed(&m->gguf.tensors[i]);
 }
 
 /* Everything except the weights' bytes: hyper-parameters, layers, devices. */

@@ -282,6 +282,7 @@ static void infer__switch_add(infer_context *c, const infer__tensor *x, const in
                               const infer__tensor *y);
 
 /* layers/embed_skip.c */
+static void infer__embed_keep(infer_context *c, const infer__tensor *x);
 static void infer__talkie_keys(infer__keys *k, infer__hparams *hp);
 static void infer__grovemoe_keys(infer__keys *k, infer__hparams *hp);
 
@@ -565,6 +566,7 @@ typedef struct infer__plan {
     uint64_t work_bytes, x_bytes, block_len;
     uint64_t rest_bytes;                   /* of rows and message for layers elsewhere; 0 = there are none */
     uint64_t rest_floats;                  /* those of the rows */
+    uint64_t parts_bytes;                  /* of the results of a product in parts; 0 = there are none */
     uint64_t device_bytes;                 /* of a device beside weights and cache; and top_bytes with the head */
     uint64_t device_host_bytes;            /* of the host's, for each device */
     uint64_t hop_bytes;                    /* of the staging buffer between two GPUs; 0 with fewer */
@@ -606,6 +608,10 @@ struct infer_model {
     infer__mutex turn;         /* with layers elsewhere: contexts that are not waiting for those compute in turn */
     int32_t has_turn;
     uint64_t range_bytes;      /* of their tensors, where others are elsewhere */
+    int32_t part, parts;       /* it has some rows of wide matrices: parts.c; of 1 all rows */
+    int32_t cut_head;          /* 1 = of the head, too */
+    uint64_t part_least;       /* bytes from which a matrix is cut */
+    uint64_t n_given;          /* passes that went on to layers elsewhere */
     infer__state *states;      /* in the order of layers, also of those elsewhere */
     int32_t n_states, max_states;
     infer__weight w[INFER__MODEL_SLOT_COUNT];
@@ -730,6 +736,10 @@ struct infer_context {
     int64_t number;              /* of all contexts of the model: in messages */
     infer_rest_fn rest;          /* of context_params */
     void *rest_user;
+    infer_share_fn share;
+    infer_gather_fn gather;
+    void *parts_user;
+    infer__buf gathered;         /* host: results of a product, part by part */
     float *rows;                 /* that come and go: rest_bytes, or of the caller of infer_context_rows */
     infer_trace_fn trace;
     void *trace_user;

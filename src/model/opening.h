@@ -73,9 +73,23 @@ static infer_result infer__place_auto(infer_model *m, int takes_gpus);
 INFER__INLINE int infer__here(const infer_model *m, int32_t layer) { /* blocks that predict have no range */
     return layer >= m->first && (layer < m->end || layer >= m->hp.n_layer);
 }
-INFER__INLINE int infer__ranged(const infer_model *m) { return m->first > 0 || m->end < m->hp.n_layer; }
+/* 1 when others have some of its weights; when sessions are theirs. */
+INFER__INLINE int infer__ranged(const infer_model *m) {
+    return m->first > 0 || m->end < m->hp.n_layer || m->parts > 1;
+}
+INFER__INLINE int infer__follows(const infer_model *m) { return m->first > 0 || m->part > 0; }
 static infer_result infer__range_check(infer_model *m, infer_error *err); /* rest.c: of params; layers are known */
 static infer_result infer__range_drop(infer_model *m, infer_error *err);  /* weights are bound: forget the others */
+/* parts.c, while a model opens: params; which of the model's own weights a part has; which matrices are cut, once it is
+ * known which weights are there; the head, if that is the embedding; a weight whose tensor is loaded; rows of a weight
+ * that is cut. */
+enum { INFER__PARTS_MOST = 64 };
+static infer_result infer__parts_check(infer_model *m, infer_error *err);
+static int infer__parts_slot(const infer_model *m, int32_t slot);
+static void infer__parts_cut(infer_model *m);
+static void infer__parts_head_tied(infer_model *m);
+static void infer__cut_loaded(const infer__gguf_tensor *t, infer__weight *w);
+static infer__weight infer__cut_slice(const infer__weight *w, int32_t first, int32_t n);
 /* Where the head runs. */
 INFER__INLINE int32_t infer__head_place(const infer_model *m) { return m->layers[m->hp.n_layer - 1].place; }
 /* 1 when layers run on the device. */

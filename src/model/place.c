@@ -580,7 +580,7 @@ static infer_result infer__place_choose(infer_model *m, infer_error *err) {
         r = infer__place_list(m, numbers, n, err);
         return r || p->gpu_layers < 0 ? r : infer__place_layers(m, NULL, 0, err);
     }
-    if (p->backend == INFER_AUTO) return infer__place_auto(m, INFER__AUTO_TAKES_GPUS);
+    if (p->backend == INFER_AUTO) return infer__place_auto(m, INFER__AUTO_TAKES_GPUS && m->parts == 1);
     return p->backend == INFER_CPU ? INFER_OK : infer__place_backend(m, err);
 }
 

@@ -200,7 +200,8 @@ static void infer__plan_places(infer__plan *p, const infer_model *m) {
            infer__block_bytes((batch << (m->hp.n_deepstack > 0)) * sizeof(void *)) +
            infer__block_bytes(batch * sizeof(infer__adapted)) +
            infer__block_bytes((batch * (uint64_t)infer__looks(m) + 1) * sizeof(int32_t)) +
-           infer__cache_host_bytes(p, m) + infer__block_bytes(p->rest_bytes = infer__rest_bytes(p, m));
+           infer__cache_host_bytes(p, m) + infer__block_bytes(p->rest_bytes = infer__rest_bytes(p, m)) +
+           infer__block_bytes(p->parts_bytes = infer__parts_bytes(p, m));
     if (infer__head_place(m) == INFER__ON_CPU) {
         p->top_rows = 0;
         p->top_bytes = 0;
@@ -276,7 +277,8 @@ static void infer__plan_memory(const infer__plan *p, const infer_model *m, infer
     out->weights = mapped ? m->gguf.file_bytes : m->gguf.tensor_bytes - m->dropped_bytes;
     if (infer__ranged(m)) out->weights = m->range_bytes - (mapped ? 0 : m->dropped_bytes);
     out->cache = p->cache_bytes[INFER__ON_CPU];
-    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes + (m->first ? 0 : infer__session_bytes(p, m));
+    out->scratch = p->scratch_bytes[INFER__ON_CPU] + m->own_bytes;
+    if (!infer__follows(m)) out->scratch += infer__session_bytes(p, m);
     if (m->n_devices) out->scratch += INFER__PLAN_SLACK;
     out->peak = INFER__MAX(m->open_peak, out->cache + out->scratch + (mapped ? 0 : out->weights));
     out->layers = m->end - m->first;

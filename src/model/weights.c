@@ -391,6 +391,7 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
 
 static infer__weight infer__slice_rows(const infer__weight *w, int64_t first, int32_t n) {
     infer__weight s = *w;
+    if (w->each) return infer__cut_slice(w, (int32_t)first, n);
     s.rows = n;
     s.first += (int32_t)first;
     if (w->data) s.data = (const char *)w->data + first * (int64_t)w->row_bytes; /* NULL: only sizes are asked for */
@@ -429,7 +430,10 @@ static infer_result infer__load_slot(infer_model *m, const infer__layer *l, cons
                                      infer__weight *w, infer__load *x, infer__budget *budget, infer_error *err) {
     infer__gguf_tensor *t = m->sizes_only ? NULL : infer__slot_tensor(m, l, s);
     infer_result r = t ? infer__gguf_load_some(&m->gguf, t, &x->done, budget, err) : INFER_OK;
-    if (t && !r) w->data = t->data;
+    if (t && !r) {
+        w->data = t->data;
+        infer__cut_loaded(t, w);
+    }
     return r;
 }
 
@@ -481,7 +485,7 @@ static infer_result infer__load_layer(infer_model *m, int32_t i, infer__load *x,
         return r;
     for (; x->slot < INFER__LAYER_SLOT_COUNT; x->slot++) {
         infer__weight *w = &l->w[x->slot];
-        uint64_t bytes = w->row_bytes * (uint64_t)w->rows;
+        uint64_t bytes = w->row_bytes * (uint64_t)infer__weight_held(w);
         if (!w->type) continue;
         r = infer__load_slot(m, l, infer__layer_slot(m, l, x->slot), w, x, budget, err);
         if (r) return r;
@@ -512,7 +516,8 @@ static infer_result infer__weights_load(infer_model *m, infer__load *x, infer__b
     }
     if ((r = infer__mute(m, err)) != INFER_OK) return r;
     if (!m->w[INFER__W_OUTPUT].type && !m->hp.encoder) m->w[INFER__W_OUTPUT] = m->w[INFER__W_TOKEN_EMBD];
-    m->token_bytes += m->w[INFER__W_OUTPUT].row_bytes * (uint64_t)m->w[INFER__W_OUTPUT].rows;
+    infer__parts_head_tied(m);
+    m->token_bytes += m->w[INFER__W_OUTPUT].row_bytes * (uint64_t)infer__weight_held(&m->w[INFER__W_OUTPUT]);
     for (s = INFER__W_PER_LAYER_PROJ; s <= INFER__W_ALTUP_UNEMBD; s++)
         m->token_bytes += m->w[s].row_bytes * (uint64_t)m->w[s].rows;
     return INFER_OK;
@@ -547,14 +552,17 @@ static infer_result infer__weights_sample(infer_model *m, infer_error *err) {
 /* A byte of every page from x->done on: they are read from the file, and mapped. */
 static infer_result infer__weight_touch(infer_model *m, const infer__weight *w, infer__load *x, infer__budget *budget,
                                         infer_error *err) {
-    const uint64_t all = w->row_bytes * (uint64_t)w->rows;
+    const uint64_t all = w->row_bytes * (uint64_t)infer__weight_held(w);
+    const uint64_t run = w->each ? w->row_bytes * (uint64_t)w->held : all, step = w->row_bytes * (uint64_t)w->step;
     const uint8_t *p = (const uint8_t *)w->data;
     uint8_t sum = 0;
     while (p && w->type && x->done < all) {
-        const uint64_t n = infer__budget_bytes(budget, all - x->done), end = x->done + n;
+        const uint64_t n = infer__budget_bytes(budget, INFER__MIN(all - x->done, run - x->done % run));
+        const uint64_t end = x->done + n, skipped = x->done / run * (step - run); /* of each expert's */
         const infer_result r = infer__gguf_whole(&m->gguf, err);
         if (r) return r;
-        for (; x->done < end; x->done += 4096) sum = (uint8_t)(sum + *(const volatile uint8_t *)(p + x->done));
+        for (; x->done < end; x->done += 4096)
+            sum = (uint8_t)(sum + *(const volatile uint8_t *)(p + (w->each ? skipped : 0) + x->done));
         x->done = end;
         if (infer__budget_over(budget, n / INFER__BUDGET_BYTES) && end < all) return INFER_MORE;
     }

@@ -252,7 +252,7 @@ static float infer__iq_fit(const infer__iq *t, const infer__book *b, const float
             k->best[g].octet[i] = zero;
             k->best[g].code = 0;
         }
-    d = infer__f16_round(1.3f * top / ((float)(2 * t->codes - 1) * t->unit)); /* room for groups that want more */
+    d = infer__f16_round(1.1f * top / ((float)(2 * t->codes - 1) * t->unit)); /* room for groups that want more */
     for (turn = 0; turn < INFER__IQ_TURNS && d > 0; turn++) {
         const float scale = d * t->unit;
         float error = 0, xv = 0, vv = 0;

@@ -218,6 +218,8 @@ def test_pre():
     check('a+b' in done.err and '--pre' in done.err, done.err)
     check(convert(path, '--pre', 'gpt-2').meta['tokenizer.ggml.pre'] == 'gpt-2', '--pre')
     infer('run', path, '-p', 'the', '-n', '2', '--pre', 'gpt-2')
+    done = infer('convert', path, temp('never.gguf'), '--pre', 'unheard', status=1)
+    check('unheard' in done.err and not os.path.exists(temp('never.gguf')), '--pre with a name that nobody knows: %s' % done.err)
 
 
 def test_experts():
@@ -281,6 +283,11 @@ def test_quietly_nothing():
     warned = infer('convert', temp('parts'), temp('parts.gguf')).err
     check('3 tensors are left out' in warned, 'what is left out is not said: %r' % warned)
     check('left out' not in infer('convert', temp('plain'), temp('plain.gguf')).err, 'nothing is left out')
+    refused(folder('fewer', made(), config(num_hidden_layers=1)), 'by config.json there are 1 layers')
+    predicting = dict(made(), **{'model.layers.2.eh_proj.weight': ('F32', (4,), pack('F32', [0] * 4))})
+    check('1 tensors are left out' in infer('convert', folder('predicting', predicting), temp('plain.gguf')).err, 'a layer that predicts further tokens')
+    packed = dict(made(), **{'model.layers.0.self_attn.q_proj.qweight': ('I32', (4,), pack('F32', [0] * 4))})
+    refused(folder('packed', packed, config(quantization_config={'quant_method': 'gptq', 'bits': 4})), 'quantised by gptq')
     for name in ('model.norm.weight', 'model.layers.1.mlp.up_proj.weight', 'model.embed_tokens.weight'):
         t = made()
         del t[name]

@@ -49,7 +49,7 @@ def spellings(folder):
                   ["-p", "Once", "-n8", "--temp", "0", "-c", "0", "--ubatch-size", "16", "-ngl", "auto"],
                   ["-p", "Once", "-n8", "--temp", "0", "-ctk", "f16", "-ctv", "f16", "--no-mmap"],
                   ["-p", "Once", "-n8", "--temp", "0", "-c", "1k", "--max-memory", "1G"],
-                  ["-p", "Once", "-n8", "--temp", "0", "--max-memory", "512MiB", "--max-memory", "0.5GB"]):
+                  ["-p", "Once", "-n8", "--temp", "0", "--max-memory", "512MiB", "--max-memory", "0.5GB", "--max-memory", "0.3G"]):
         code, out, err = run(*words)
         check(code == 0 and out == want and "infer run:" not in err, "run %s" % " ".join(words), (code, out, err))
     code, out, err = infer("run", MODEL, "-f", "-", "-n8", "--temp", "0", stdin="Once")
@@ -86,9 +86,18 @@ def notes(folder):
                         (["-c", "8x"], "got '8x'"), (["-c", "-8k"], "got '-8k'"), (["-n", "99999999999999999999"], "-n: expected"),
                         (["--max-memory", "9999999T"], "--max-memory: expected"), (["-t", "999"], "-t: expected 1 to 64, got '999'"),
                         (["--kv", "f12"], "--kv: expected default|f32"), (["-n", "0"], "-n: expected 1 or more"), (["-ngl", "most"], "all, auto or none"), (["-ngl", "-1"], "all, auto or none, got '-1'"),
-                        (["--device", "-1"], "--device: expected 0 to 1000")):
+                        (["--device", "-1"], "--device: expected 0 to 1000"), (["--max-memory", "much"], "a size such as 800K, 500M or 4.2G, got 'much'")):
         code, out, err = run("-p", "Once", *words)
         check(code == 2 and said in err and out == "" and err.count("\n") == 1, "%s is refused" % words, (code, err))
+    for words, said in ((["--leave-output-tensor"], "--keep output.weight"), (["--pure"], "--type '*=TYPE'"), (["--include-weights", "x"], "importance is used")):
+        code, out, err = infer("quantize", MODEL, os.path.join(folder, "never.gguf"), "Q4_0", *words)
+        check(code == 2 and said in err and err.count("\n") == 1, "quantize %s is refused" % words, (code, err))
+    text = os.path.join(folder, "text")
+    with open(text, "w") as f:
+        f.write("Once upon a time there was a girl. " * 20)
+    for words, said in ((["--hellaswag"], "--choices hellaswag"), (["--ppl-stride", "4"], "do not overlap"), (["--kl-divergence"], None)):
+        code, out, err = infer("perplexity", MODEL, "-f", text, "-c", "16", *words)
+        check(code == 0 and "--reference FILE" in err if said is None else code == 2 and said in err, "perplexity %s" % words, (code, err))
     for words, said in ((["rum"], "did you mean run?"), (["pull", "x"], "downloads nothing"), (["xyzzy"], "neither a command nor a file")):
         code, out, err = infer(*words)
         check(code == 2 and said in err, "infer %s" % words, err)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests of infer-mpi on this machine: python3 tests/cli/test_mpi.py build/infer [build/infer-mpi]
 
-1 to 4 ranks beside one process: the same bytes. Memory of ranks, refusals, ranks that die or stand still, a slow network
-beside the model of tools/pipeline_model.py. Open MPI's mpirun is needed; without it everything is skipped by name.
+1 to 4 ranks beside one process: the same bytes, also with matrices in parts. Memory of ranks, refusals, ranks that die or stand still, a
+slow network beside the model of tools/pipeline_model.py. Open MPI's mpirun is needed; without it everything is skipped by name.
 The last line is "N passed, N failed, N skipped".
 """
 import json
@@ -21,6 +21,7 @@ DATA = os.path.join(ROOT, "tests", "data")
 INFER = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/infer")
 MPI = os.path.abspath(sys.argv[2] if len(sys.argv) > 2 else "build/infer-mpi")
 MODEL = os.path.join(DATA, "models", "stories260K.F32.gguf") # 5 layers
+SPLIT = ["--split", "2", "--split-least", "1"]
 RUN = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none"]
 ENV = dict(os.environ, OMPI_MCA_btl_base_warn_component_unused="0", OMPI_MCA_rmaps_base_oversubscribe="1")
 results = {"passed": 0, "failed": 0, "skipped": 0}
@@ -78,6 +79,10 @@ def logits(folder):
             code, _, err = ranks(n, *words, "--out", got)
             same = code == 0 and open(want, "rb").read() == open(got, "rb").read()
             check(same, "logits of %s over %d ranks" % (name, n), err[:400])
+        for n in (2,) if i else (2, 4):
+            code, _, err = ranks(n, *SPLIT, *words, "--out", got)
+            same = code == 0 and open(want, "rb").read() == open(got, "rb").read()
+            check(same, "logits of %s over %d ranks, two of them with parts of matrices" % (name, n), err[:400])
 
 
 def commands(folder):
@@ -89,12 +94,17 @@ def commands(folder):
                   ["run", MODEL, "-p", "Once", "-n", "20", "--lookup", "--temp", "0", "--json"],
                   ["embed", MODEL, "--texts", texts, "--csv"],
                   ["perplexity", MODEL, "-f", texts, "-c", "64", "--json"]):
-        one, two = infer(*words, "-t", "1"), ranks(2, *words, "-t", "1")
-        cut = [re.sub(rb'"(prompt_tps|tps|seconds|tokens_per_second)": [0-9.e+-]+', b"", x[1]).strip() for x in (one, two)]
-        check(one[0] == 0 and two[0] == 0 and len(cut[0]) > 30 and cut[0] == cut[1], " ".join(words[:1] + words[2:4]), (cut, two[2][:300]))
+        one = infer(*words, "-t", "1")
+        for split in ([], SPLIT):
+            two = ranks(2, *split, *words, "-t", "1")
+            cut = [re.sub(rb'"(prompt_tps|tps|seconds|tokens_per_second)": [0-9.e+-]+', b"", x[1]).strip() for x in (one, two)]
+            check(one[0] == 0 and two[0] == 0 and len(cut[0]) > 30 and cut[0] == cut[1], " ".join(words[:1] + words[2:4] + split), (cut, two[2][:300]))
     for more in ([], ["--queues", "2"]):
         code, out, err = ranks(3, "bench", MODEL, "--requests", "4", "-p", "32", "-n", "8", "-r", "1", "--json", "-t", "1", *more)
         check(code == 0 and json.loads(out)["requests"][0]["new_tps"] > 0, "bench " + " ".join(more), (out, err[:300]))
+    for more in (["--queues", "1"], ["--queues", "3"]): # passes of several threads, in one order on all parts
+        code, out, err = ranks(4, *SPLIT, "bench", MODEL, "--requests", "6", "-p", "24", "-n", "8", "-r", "1", "--json", "-t", "1", *more)
+        check(code == 0 and json.loads(out)["requests"][0]["new_tps"] > 0, "bench, 2 x 2 ranks, " + " ".join(more), (out, err[:300]))
     code, out, err = ranks(2, "bench", MODEL, "-p", "32", "-n", "8", "-r", "1", "--json", "-t", "1")
     check(code == 0 and json.loads(out)["tps"] > 0, "bench", (out, err[:300]))
     code, out, err = ranks(2, "tokens", MODEL, "--texts", texts)
@@ -109,6 +119,15 @@ def memory():
     for rank, _, _, _, cache, rest, held in lines:
         check(int(cache) + int(rest) == int(held), "memory of rank %s" % rank, (cache, rest, held))
     weights = dict((x[0], int(x[3])) for x in lines)
+    code, _, err = ranks(4, *SPLIT, "--layers", "0-1,2-4", "run", MODEL, "-p", "Once", "-n", "4", "-t", "1", "-v")
+    parts = re.findall(r"rank (\d): layers (\d) to (\d), (\d+) bytes of weights, (\d+) of cache, (\d+) of the rest; (\d+) are held", err)
+    check(code == 0 and sorted((x[0], x[1], x[2]) for x in parts) == [("1", "0", "1"), ("2", "2", "4"), ("3", "2", "4")], "layers of parts", err[-600:])
+    for rank, _, _, _, cache, rest, held in parts:
+        check(int(cache) + int(rest) == int(held), "memory of rank %s with parts" % rank, (cache, rest, held))
+    of_parts = dict((x[0], int(x[3])) for x in parts)
+    # 3 layers in two parts: twice the metadata (a mapped file's) and what stays whole, else what one rank has of them
+    check(len(of_parts) == 3 and weights["2"] < of_parts["2"] + of_parts["3"] < 2 * weights["2"] and of_parts["2"] < 0.8 * weights["2"] * 1.5,
+          "weights of parts", (of_parts, weights))
     check(len(weights) == 2 and weights["1"] < weights["2"] < os.path.getsize(MODEL) // 2 + weights["1"], "weights of ranks", weights)
 
 
@@ -122,7 +141,11 @@ def refusals():
     code, out, err = ranks(2, "--layers", "0-%d,%d-%d" % (last - 1, last, last), "run", shared, "-p", "Once", "-n", "4")
     check(code == 1 and "share keys and values" in err, "a cut between layers that share keys", (code, err[:300]))
     check(ranks(2, "run", MODEL + ".not", "-p", "x")[0] == 1, "no file")
-    for words in ([], ["--timeout", "0", "run"], ["--what", "1", "run"]):
+    code, _, err = ranks(3, *SPLIT, "run", MODEL, "-p", "Once", "-n", "4")
+    check(code == 2 and "3 ranks are no multiple" in err, "--split 2 over 3 ranks", (code, err[:300]))
+    code, _, err = ranks(2, *SPLIT, "run", MODEL, "-p", "Once", "-n", "4", "--gpu-layers", "1")
+    check(code == 1 and "a GPU, with matrices in parts" in err, "--split on GPUs", (code, err[:300]))
+    for words in ([], ["--timeout", "0", "run"], ["--what", "1", "run"], ["--split", "0", "run"], ["--split", "65", "run"], ["--split", "1.5", "run"]):
         check(ranks(1, *words)[0] == 2, "usage: " + " ".join(words))
     late = '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && sleep 2; exec "$0" --start 4294967297 run "$1" -p Once -n 4' # 2^32 + 1: not one second
     p = subprocess.run(RUN + ["-n", "2", "sh", "-c", late, MPI, MODEL], capture_output=True, timeout=90, env=ENV)
@@ -153,15 +176,17 @@ def dies(folder):
     with open(text, "w", encoding="utf-8") as f:
         f.write("Once upon a time there was a little girl. " * 40)
     kill, stop = signal.SIGKILL, signal.SIGSTOP
-    for phase, network, words, cases in (
-            ("opening", ["--delay", "2000"], ["-p", "Once", "-n", "4"], ((1, kill), (2, stop))), # the order to open is on its way
-            ("a prompt", ["--rate", "0.02"], ["-f", text, "-n", "1", "-b", "8"], ((2, kill), (1, stop))),
-            ("generation", ["--delay", "60"], ["-p", "Once", "-n", "400"], ((0, kill), (1, kill), (2, kill), (1, stop), (0, stop)))):
+    for n, phase, network, words, cases in (
+            (3, "opening", ["--delay", "2000"], ["-p", "Once", "-n", "4"], ((1, kill), (2, stop))), # the order to open is on its way
+            (3, "a prompt", ["--rate", "0.02"], ["-f", text, "-n", "1", "-b", "8"], ((2, kill), (1, stop))),
+            (3, "generation", ["--delay", "60"], ["-p", "Once", "-n", "400"], ((0, kill), (1, kill), (2, kill), (1, stop), (0, stop))),
+            (4, "generation in parts", ["--delay", "10", *SPLIT], ["-p", "Once", "-n", "400"], ((0, kill), (1, kill), (2, kill), (3, kill), (1, stop), (3, stop))),
+            (2, "a prompt in parts", ["--delay", "20", *SPLIT], ["-f", text, "-n", "1", "-b", "8"], ((1, kill), (1, stop)))):
         for rank, sent in cases:
             timeout = "%.3f" % (1 + results["passed"] * 1e-3) # so that processes of this job can be told from others
             mark = b"--timeout\0" + timeout.encode()
             with open(os.path.join(folder, "err"), "w+b") as err:
-                p = subprocess.Popen(RUN + ["-n", "3", MPI, "--timeout", timeout, *network, "run", MODEL, "--temp", "0", "-t", "1", *words],
+                p = subprocess.Popen(RUN + ["-n", str(n), MPI, "--timeout", timeout, *network, "run", MODEL, "--temp", "0", "-t", "1", *words],
                                      stdout=subprocess.DEVNULL, stderr=err, env=ENV)
                 end, pid = time.time() + 20, None
                 while pid is None and time.time() < end and p.poll() is None:
@@ -186,10 +211,10 @@ def dies(folder):
             check(running and code != 0 and took < 10, what, (running, code, took, said[:300]))
             if sent == signal.SIGSTOP:
                 check("rank %d has not been heard of" % rank in said, what + ": said", said[:300])
-            left = [r for r in range(3) if pid_of(r, mark)]
+            left = [r for r in range(n) if pid_of(r, mark)]
             if left:
                 time.sleep(1)
-                left = [r for r in range(3) if pid_of(r, mark)]
+                left = [r for r in range(n) if pid_of(r, mark)]
             check(not left, what + ": nobody is left", left)
 
 
@@ -215,6 +240,14 @@ def times():
         want = pipeline_model.generation(stages=[1e-4] * n, rows=1, width=64, bandwidth=1e12, latency=delay, in_flight=queues, head=0)
         got = json.loads(out)["requests"][0]["new_tps"] if code == 0 else 0
         check(code == 0 and 0.75 * want < got < 1.15 * want, "%d ranks, %d requests, a network of 20 ms" % (n, queues), (got, want, err[:200]))
+    delay = 0.01
+    for n in (2, 4): # 5 layers of 4 exchanges; the head takes a message and an exchange
+        code, out, err = ranks(n, *SPLIT, "--delay", str(delay * 1000), "bench", MODEL, "--requests", "1", "-p", "4", "-n", "8", "-r", "1", "--json", "-t", "1")
+        way = {"rows": 1, "bandwidth": 1e12, "latency": delay}
+        whole = pipeline_model.exchanges(parts=2, layers=5, columns=64, **way)
+        want = pipeline_model.generation(stages=[2e-4 + whole / (n // 2)] * (n // 2), width=64, in_flight=1, head=2 * delay, share=delay, **way)
+        got = json.loads(out)["requests"][0]["new_tps"] if code == 0 else 0
+        check(code == 0 and 0.7 * want < got < 1.15 * want, "%d ranks, matrices in 2 parts, a network of 10 ms" % n, (got, want, err[:200]))
 
 
 def main():

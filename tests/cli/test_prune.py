@@ -62,6 +62,29 @@ def taken_out(path, out, gone):
     return temp(out)
 
 
+def with_flags(path, flags, array, period):
+    """The model with a flag for each layer in the place of the key `period`, or as its last key."""
+    g = gguf_file.Gguf(path)
+    arch, data, raw = g.meta['general.architecture'], tensor_bytes(g), dict(g.raw)
+    name = ('%s.%s' % (arch, array)).encode()
+    new = struct.pack('<Q', len(name)) + name + struct.pack('<IIQ', gguf_file.ARRAY, gguf_file.BOOL, len(flags)) + bytes(flags)
+    raw['%s.%s' % (arch, period)] = new
+    gguf_file.write(path, {}, [(x, dims, kind, data[x]) for x, (dims, kind, _) in g.tensors.items()], raw.values())
+    return path
+
+
+def turning(name, times):
+    """A model with its two layers so many times, every second one of which has attention, by a key."""
+    g = gguf_file.Gguf(cli.data('archs', name + '.gguf'))
+    arch, data = g.meta['general.architecture'], tensor_bytes(g)
+    raw = [v for k, v in g.raw.items() if not k.endswith(('.block_count', '.recurrent_layers'))]
+    tensors = [(x, dims, kind, data[x]) for x, (dims, kind, _) in g.tensors.items() if not x.startswith('blk.')]
+    for i in range(2 * times):
+        tensors += [('blk.%d.%s' % (i, x.split('.', 2)[2]), dims, kind, data[x]) for x, (dims, kind, _) in g.tensors.items() if x.startswith('blk.%d.' % (i % 2))]
+    gguf_file.write(temp(name + '.gguf'), {arch + '.block_count': 2 * times, arch + '.full_attention_interval': 2}, tensors, raw)
+    return temp(name + '.gguf')
+
+
 def listed(gone):
     return ','.join(str(x) for x in gone)
 
@@ -114,9 +137,17 @@ def test_importance():
 KEYS = (('afmoe-moe', (0,)), ('apertus-dense', (0,)), ('barbet-hybrid-dense', (5,)), ('deepseek2-yarn-moe', (0,)), ('deepseek2-yarn-moe', (2,)), ('deepseek4-topk-moe', (0,)),
         ('glm4moe-nextn-moe', (1,)), ('glm4moe-nextn-moe', (2,)), ('glm4moe-nextn-moe', (0,)), ('gemma3-real-dense', (6,)), ('gemma3-real-dense', (0, 1, 2, 3, 4, 5)),
         ('llama4-moe', (2, 3)), ('muse-glimmer-dense', (1,)), ('nemotron_h-dense', (2,)), ('qwen2vl-mrope-dense', (0,)), ('graniteswitch-dense', (1,)))
+# Models whose layers take turns by their number, layers that go, and the flags of the others (windows, or recurrent layers).
+WINDOWS = ('attention.sliding_window_pattern', 'attention.sliding_window_pattern')
+RECURRENT = ('attention.recurrent_layers', 'full_attention_interval')
+TURNS = (('cohere2-swa-dense', (3,), (1, 1, 1, 1)), ('cohere2moe-moe', (0,), (1,)), ('gemma-embedding-real-dense', (1, 2), (1, 1, 1, 0)), ('gemma2-softcap-dense', (0,), (0, 1, 0)),
+         ('gemma2-real-dense', (2,), (1, 0, 0)), ('gemma3-real-dense', (0,), (1, 1, 1, 1, 0, 1)), ('gemma3-real-dense', (5,), (1, 1, 1, 1, 1, 1)), ('gpt-oss-yarn-moe', (1,), (1, 1, 0)),
+         ('laguna-moe', (0,), (1,)), ('modern-bert-pooled', (0,), (1, 1, 0, 1, 1)), ('modern-bert-pooled', (2,), (0, 1, 0, 1, 1)), ('olmo2-swa-dense', (3,), (1, 1, 1, 1)),
+         ('qwen35-dense', (0,), (0, 1, 0, 1, 0)), ('qwen35moe-moe', (2, 5), (1, 0, 0, 1)), ('qwen3next-moe', (1,), (1, 1, 0, 1, 0)))
 # Those that cannot, and why.
-REFUSED = (('barbet-hybrid-dense', '2,3', 'global_layers'), ('gemma3-real-dense', '0', 'layer 5 would compute something else as layer 4'), ('gemma2-softcap-dense', '0', 'layer 1 would compute something else'),
-           ('llama4-moe', '1', 'interleave_moe_layer_step'), ('rwkv7-small-dense', '0', 'layer 1 would compute something else as layer 0'),
+REFUSED = (('barbet-hybrid-dense', '2,3', 'global_layers'), ('exaone4-swa-dense', '0', 'layer 1 would compute something else as layer 0'),
+           ('exaone4-swa-dense', '63', 'it follows from the number of layers'), ('smallthinker-moe', '0', 'layer 1 would compute something else as layer 0'),
+           ('gpt-oss-moe', '0', 'layer 1 would compute something else as layer 0'), ('llama4-moe', '1', 'interleave_moe_layer_step'), ('rwkv7-small-dense', '0', 'layer 1 would compute something else as layer 0'),
            ('rwkv6-rescale-dense', '0', 'rescale_every_n_layers'), ('gemma4-sharedkv-dense', '0', 'shared_kv_layers'), ('glm-dsa-shared-moe', '1', 'indexer.types'),
            ('minimax-01-moe', '0', 'the decay of a layer'), ('kimi-k3-moe', '0', 'attn_res.block_size'), ('hrm_text-dense', '1', 'block_count'),
            ('t5-gated-dense', '0', 'encoder'), ('qwen4exp-moe', '0', 'per_layer_input'), ('minicpm3-dense', '0', 'would compute something else as layer 0 of 1'))
@@ -135,6 +166,26 @@ def test_keys():
         infer('logits', temp('b.gguf'), '--ids', temp('ids'), '--out', temp('logits'))
     g = gguf_file.Gguf(temp('b.gguf'))
     check(g.meta['graniteswitch.block_count'] == 1 and len(g.meta['graniteswitch.adapters.token_ids_activate']) == 2, 'keys that are not by layer')
+
+
+def test_turns():
+    """Layers that take turns by number keep what they compute: a flag for each stands in the file, and without layers of that file again."""
+    with open(temp('ids'), 'w') as f:
+        f.write(' '.join(str(1 + i % 7) for i in range(60)))
+    for name, gone, flags in TURNS:
+        key = RECURRENT if name.startswith('qwen') else WINDOWS
+        model = turning(name, 3) if key == RECURRENT else cli.data('archs', name + '.gguf')
+        infer('quantize', with_flags(taken_out(model, 'want.gguf', gone), flags, *key), temp('a.gguf'), 'F16', '--requantize')
+        infer('quantize', model, temp('b.gguf'), 'F16', '--requantize', '--prune-layers', listed(gone))
+        check(read(temp('a.gguf')) == read(temp('b.gguf')), '%s without %s' % (name, gone))
+        done = infer('logits', temp('b.gguf'), '--ids', temp('ids'), '--out', temp('logits'), *(['--embeddings'] if 'bert' in name or 'embed' in name else []))
+        check(not done.err, '%s: %s' % (name, done.err))
+        if len(flags) > 2:
+            infer('quantize', temp('b.gguf'), temp('c.gguf'), 'F16', '--requantize', '--prune-layers', '1')
+            g = gguf_file.Gguf(temp('c.gguf'))
+            check([int(x) for x in g.meta['%s.%s' % (g.meta['general.architecture'], key[0])]] == [x for i, x in enumerate(flags) if i != 1], '%s again' % name)
+    infer('quantize', cli.data('archs', 'gemma3-real-dense.gguf'), temp('b.gguf'), 'F16', '--requantize', '--prune-layers', '6')
+    check(not [k for k in gguf_file.Gguf(temp('b.gguf')).meta if k.endswith('_pattern')], 'flags that say what the number says')
 
 
 def test_refused():

@@ -108,7 +108,7 @@ def test_written():
     for recipe, number in FILE_TYPES.items():
         out = temp('out.gguf')
         done = plan(stories(), recipe)
-        infer('quantize', stories(), out, recipe)
+        check(infer('quantize', stories(), out, recipe, '--json').json() == done, 'what is said of what is written')
         check(os.path.getsize(out) == done['bytes'], '%s: %d bytes, not %d' % (recipe, os.path.getsize(out), done['bytes']))
         g, before = gguf_file.Gguf(out), gguf_file.Gguf(stories())
         check(g.meta['general.file_type'] == number and g.meta['general.quantization_version'] == 2, '%s: file type' % recipe)
@@ -117,6 +117,14 @@ def test_written():
         check(info == types_of(done), recipe)
         check(values(out, 'output_norm.weight') == values(stories(), 'output_norm.weight'), 'a vector')
         infer('run', out, '-p', 'Once upon a time', '-n', '8', '--temp', '0')
+
+
+def test_evaluated():
+    """Models whose files have unusual tensors are evaluated when they are quantised: norms of several rows, convolutions, small pairs."""
+    for name in ('qwen4exp-moe', 'gemma3n-dense', 'rwkv7-dense', 'mamba-plain-dense', 'deepseek4-topk-moe', 'kimi-linear-moe', 'lfm2-real-dense'):
+        for recipe in ('Q8_0', 'Q4_K_M'):
+            infer('quantize', cli.data('archs', name + '.gguf'), temp('out.gguf'), recipe, '--requantize')
+            infer('logits', temp('out.gguf'), '--ids', cli.write_ids('ids', [1, 2, 3]), '--out', temp('logits'))
 
 
 def test_errors():
@@ -202,6 +210,16 @@ def test_choices():
     check(types['output.weight'] == 'BF16' and types['token_embd.weight'] == 'Q5_0' and types['blk.5.attn_k.weight'] == 'Q4_K', '%s' % types)
     check(types['output_norm.weight'] == 'F32', 'a vector')
     check(types_of(plan(made(), 'Q4_0', '--type', 'output_norm=f16'))['output_norm.weight'] == 'F16', 'a vector that was asked for')
+    experts = cli.data('archs', 'llama-mixtral-moe.gguf')
+    before = types_of(plan(experts, 'F16'))
+    for pattern, takes in (('ffn_*', ('ffn_gate_exps', 'ffn_up_exps', 'ffn_down_exps')), ('blk.0.ffn_gate_inp.weight', ('blk.0.ffn_gate_inp',)), ('norm', ()), ('blk.0.ffn_norm.weight', ())):
+        done = infer('quantize', experts, temp('out.gguf'), 'F16', '--type', pattern + '=q8_0')
+        found = {t['name'] for t in infer('info', temp('out.gguf'), '--json', '--full').json()['tensors'] if t['type'] == 'Q8_0'}
+        check(found == {x for x in before if any(w in x for w in takes)}, '--type %s: %s' % (pattern, found))
+        check(('no such matrix' in done.err) == (not takes), '--type %s: %s' % (pattern, done.err))
+        infer('logits', temp('out.gguf'), '--ids', cli.write_ids('ids', [1, 2, 3]), '--out', temp('logits'))
+    done = infer('quantize', made(), temp('out.gguf'), 'Q4_0', '--type', 'attn_w=q8_0', '--keep', 'nothing', '--keep', 'attn_q')
+    check('--type attn_w=q8_0: there is no such matrix' in done.err and '--keep nothing: there is no such tensor' in done.err and 'attn_q' not in done.err, done.err)
 
 
 def test_target():
@@ -222,6 +240,8 @@ def test_target():
     mixed = types_of(plan(small(), 'Q4_K', '--target-size', os.path.getsize(small()) // 6))
     check(mixed['blk.0.attn_norm.weight'] == 'F32', '%s' % mixed)
     check('smallest types' in infer('quantize', g, 'Q4_K', '--dry-run', '--target-size', '1M', status=1).err, 'too small')
+    check(plan(g, 'Q4_K', '--target-size', '4.2G') == plan(g, 'Q4_K', '--target-size', str(int(4.2 * 2**30))), 'a size that is no whole number of bytes')
+    check("a size such as 800K, 500M or 4.2G, got 'much'" in infer('quantize', g, 'Q4_K', '--dry-run', '--target-size', 'much', status=2).err, 'no size')
     check('already' in infer('quantize', small(), 'Q4_K', '--dry-run', '--target-size', '100', status=1).err, 'less than nothing')
 
 

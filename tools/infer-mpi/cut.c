@@ -1,4 +1,4 @@
-/* cut.c: which layers a rank has: as asked, or so that the bytes of its weights are in proportion to its memory.
+/* cut.c: which layers a range has: as asked, or so that the bytes of its weights are in proportion to its ranks' memory.
  * Bytes are also the time that generation takes, so ranks with the same memory are as fast as each other. */
 #include "ring.h"
 
@@ -9,8 +9,9 @@
 static int parse(const char *text, int32_t layers, int32_t *first) {
     char *end;
     long a, b;
+    const int ranges = ring_ranges();
     int r;
-    for (r = 0; r < ring_size; r++) {
+    for (r = 0; r < ranges; r++) {
         a = b = strtol(text, &end, 10);
         if (end == text) return 0;
         if (*end == '-') {
@@ -18,12 +19,12 @@ static int parse(const char *text, int32_t layers, int32_t *first) {
             b = strtol(text, &end, 10);
             if (end == text) return 0;
         }
-        if (a != (r ? first[r] : 0) || b < a || b >= layers || *end != (r + 1 < ring_size ? ',' : 0)) return 0;
+        if (a != (r ? first[r] : 0) || b < a || b >= layers || *end != (r + 1 < ranges ? ',' : 0)) return 0;
         first[r] = (int32_t)a;
         first[r + 1] = (int32_t)b + 1;
         text = end + 1;
     }
-    return first[ring_size] == layers;
+    return first[ranges] == layers;
 }
 
 /* Bytes of every layer, by the names of tensors, and of the rest at [layers]; the same of all where names do not say. */
@@ -65,15 +66,16 @@ int cut_layers(const char *command, const char *path, const infer_model_params *
     infer_memory memory;
     infer_error err;
     double *bytes, all = 0, room = 0, sum, target = 0;
+    const int ranges = ring_ranges();
     int32_t i, at;
-    int r;
+    int r, k;
     if (infer_model_memory_path(path, params, NULL, &memory, &err) != INFER_OK) return cli_fail(command, "%s: %s", path, err.message) == CLI_DONE;
-    if (memory.layers < ring_size)
-        return cli_fail(command, "%s has %ld layers, too few for %d ranks", path, (long)memory.layers, ring_size) == CLI_DONE;
-    memset(first, 0, ((size_t)ring_size + 1) * sizeof *first);
+    if (memory.layers < ranges)
+        return cli_fail(command, "%s has %ld layers, too few for %d ranks", path, (long)memory.layers, ranges) == CLI_DONE;
+    memset(first, 0, ((size_t)ranges + 1) * sizeof *first);
     if (ring.layers) {
         if (parse(ring.layers, memory.layers, first)) return 1;
-        return cli_fail(command, "--layers %s: %d ranges, from layer 0 to %ld, are needed (0-3,4-7)", ring.layers, ring_size,
+        return cli_fail(command, "--layers %s: %d ranges, from layer 0 to %ld, are needed (0-3,4-7)", ring.layers, ranges,
                         (long)memory.layers - 1) == CLI_DONE;
     }
     bytes = calloc((size_t)memory.layers + 1, sizeof *bytes);
@@ -83,15 +85,15 @@ int cut_layers(const char *command, const char *path, const infer_model_params *
     }
     for (i = 0; i <= memory.layers; i++) all += bytes[i];
     for (r = 0; r < ring_size; r++) room += of_ranks[r];
-    for (r = 1, at = 0, sum = bytes[memory.layers]; r < ring_size; r++) { /* what belongs to no layer is rank 0's */
-        target += all * (room > 0 ? of_ranks[r - 1] / room : 1.0 / ring_size);
-        while (at < memory.layers - (ring_size - r) && (at <= first[r - 1] || sum + bytes[at] / 2 < target)) sum += bytes[at++];
+    for (r = 1, at = 0, sum = bytes[memory.layers]; r < ranges; r++) { /* what belongs to no layer is the first range's */
+        for (k = 0; k < ring.split; k++) target += all * (room > 0 ? of_ranks[(r - 1) * ring.split + k] / room : 1.0 / ring_size);
+        while (at < memory.layers - (ranges - r) && (at <= first[r - 1] || sum + bytes[at] / 2 < target)) sum += bytes[at++];
         if (!find_cut(path, params, first[r - 1], &at, &err)) break;
         for (i = at, sum = bytes[memory.layers]; i > 0; i--) sum += bytes[i - 1];
         first[r] = at;
     }
-    first[ring_size] = memory.layers;
+    first[ranges] = memory.layers;
     free(bytes);
-    if (r == ring_size) return 1;
-    return cli_fail(command, "%s cannot be cut for %d ranks: %s", path, ring_size, err.message) == CLI_DONE;
+    if (r == ranges) return 1;
+    return cli_fail(command, "%s cannot be cut for %d ranks: %s", path, ranges, err.message) == CLI_DONE;
 }

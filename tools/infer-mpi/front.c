@@ -12,6 +12,7 @@ static infer_result rest(void *user, const void *message, size_t size, float *ro
     infer_rows_info info;
     infer_result r = infer_rows_read(message, size, &info, err);
     frame_buf b = {NULL, 0};
+    const int last = ring_size - ring.split; /* part 0 of the last range */
     int tag, ok;
     (void)user;
     if (r != INFER_OK) return r;
@@ -22,17 +23,38 @@ static infer_result rest(void *user, const void *message, size_t size, float *ro
         b.head->back = back;
         memcpy(frame_message(&b), message, size);
         if (n) memcpy(frame_rows(&b), rows, n * sizeof *rows);
-        ok = frame_send(1, TAG_PASS, &b);
+        ok = frame_send(ring.split, TAG_PASS, &b);
     }
     if (ok && back) {
-        ok = frame_receive(ring_size - 1, tag, &b);
+        ok = frame_receive(last, tag, &b);
         if (ok && b.head->n != back) {
-            ring_break("rank %d gives %lu numbers, %lu are expected", ring_size - 1, (unsigned long)b.head->n, (unsigned long)back);
+            ring_break("rank %d gives %lu numbers, %lu are expected", last, (unsigned long)b.head->n, (unsigned long)back);
             ok = 0;
         }
         if (ok) memcpy(rows, frame_rows(&b), back * sizeof *rows);
     }
     free(b.head);
+    if (ok) return INFER_OK;
+    err->code = INFER_ERR_IO;
+    snprintf(err->message, sizeof err->message, "%.500s", ring_broken());
+    return INFER_ERR_IO;
+}
+
+static infer_result share(void *user, const void *message, size_t size, const float *rows, size_t n, infer_error *err) {
+    infer_rows_info info;
+    infer_result r = infer_rows_read(message, size, &info, err);
+    int p, ok = !ring_broken();
+    (void)user;
+    if (r != INFER_OK) return r;
+    for (p = 1; p < ring.split && ok; p++) {
+        frame_buf b = {NULL, 0};
+        ok = frame_make(&b, FRAME_PASS, size, n);
+        if (!ok) break;
+        b.head->context = info.context;
+        memcpy(frame_message(&b), message, size);
+        if (n) memcpy(frame_rows(&b), rows, n * sizeof *rows);
+        ok = frame_send(p, TAG_PASS, &b);
+    }
     if (ok) return INFER_OK;
     err->code = INFER_ERR_IO;
     snprintf(err->message, sizeof err->message, "%.500s", ring_broken());
@@ -57,8 +79,11 @@ static int send_jobs(const char *path, const cli_common *common, const infer_mod
         job->params.pre = job->params.projector = NULL;
         job->params.fit.rest = NULL;
         job->params.log_user = job->params.progress_user = NULL;
-        job->params.first_layer = first[r];
-        job->params.layers = first[r + 1] - first[r];
+        job->params.first_layer = first[r / ring.split];
+        job->params.layers = first[r / ring.split + 1] - first[r / ring.split];
+        job->params.part = r % ring.split;
+        job->params.parts = ring.split;
+        job->params.part_least = (uint64_t)ring.least;
         job->threads = (int32_t)common->threads;
         job->verbose = common->verbose;
         memcpy(job->path, path, strlen(path) + 1);
@@ -78,13 +103,17 @@ static int front_open(const char *command, const char *path, const cli_common *c
     if (platform_path_kind(path) == PLATFORM_FOLDER) return cli_fail(command, "%s: a folder: convert it first", path) == CLI_DONE;
     if (!cut_layers(command, path, params, memory, first)) return 0;
     params->layers = first[1];
+    params->parts = ring.split;
+    params->part_least = (uint64_t)ring.least;
     is_cut = 1;
     if (send_jobs(path, common, params, first)) return 1;
     return cli_fail(command, "%s", ring_broken()) == CLI_DONE;
 }
 
 static void front_context(infer_context_params *params) {
-    params->rest = rest; /* contexts of whole models do not call it */
+    params->rest = rest; /* contexts of whole models call none of these */
+    params->share = share;
+    params->gather = gather;
 }
 
 void front_hooks(const double *of_ranks) {

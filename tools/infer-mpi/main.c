@@ -7,8 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-ring_options ring = {NULL, 5, 60, 0, 0, 0};
+ring_options ring = {NULL, 1, 0, 5, 60, 0, 0, 0};
 int ring_rank, ring_size = 1;
+
+int ring_ranges(void) { return ring_size / ring.split; }
+int ring_range(void) { return ring_rank / ring.split; }
+int ring_part(void) { return ring_rank % ring.split; }
 
 int infer_main(int argc, char **argv); /* tools/infer/main.c */
 
@@ -18,6 +22,8 @@ static const char HELP[] =
     "the ranks: rank 0 has the first ones, the embedding and the head, and all input and output; the others have the rest.\n"
     "Every rank opens the model by the same path. Results are those of one process, bit for bit.\n\n"
     "  --layers RANGES     the layers of each rank: 0-11,12-23 (default: by their memory)\n"
+    "  --split N           N ranks, one after the other, share each range: rows of its wide matrices, on CPUs\n"
+    "  --split-least BYTES matrices that are smaller stay whole on every rank (default 1048576)\n"
     "  --timeout SECONDS   how long a rank may give no sign of life (default 5)\n"
     "  --start SECONDS     how long it may take until all ranks are there (default 60)\n"
     "  --spin              wait without sleeping: for cores that are the job's alone\n"
@@ -52,6 +58,8 @@ static int parse(int argc, char **argv) {
         if (i + 1 >= argc) return -1;
         i++;
         if (strcmp(name, "--layers") == 0) ring.layers = argv[i];
+        else if (strcmp(name, "--split") == 0 && number(argv[i], 1, &x) && x <= 64 && x == (int)x) ring.split = (int)x;
+        else if (strcmp(name, "--split-least") == 0 && number(argv[i], 1, &x)) ring.least = x;
         else if (strcmp(name, "--timeout") == 0 && number(argv[i], 0.1, &x)) ring.timeout = x;
         else if (strcmp(name, "--start") == 0 && number(argv[i], 1, &x)) ring.start = x;
         else if (strcmp(name, "--delay") == 0 && number(argv[i], 0, &x)) ring.delay = x * 1e-3;
@@ -80,7 +88,8 @@ static void say_goodbye(void) {
     int r;
     for (r = 1; r < ring_size; r++)
         if (frame_make(&b, FRAME_BYE, 0, 0)) frame_send(r, TAG_JOB, &b);
-    if (ring_size > 1 && frame_make(&b, FRAME_BYE, 0, 0)) frame_send(1, TAG_PASS, &b); /* goes round */
+    for (r = 1; r <= ring.split && r < ring_size; r++) /* it goes on from these */
+        if (frame_make(&b, FRAME_BYE, 0, 0)) frame_send(r, TAG_PASS, &b);
 }
 
 int main(int argc, char **argv) {
@@ -94,15 +103,18 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &ring_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ring_size);
     alarm(0);
-    if (at < 0 || at >= argc || strcmp(argv[at], "--help") == 0 || provided < MPI_THREAD_MULTIPLE || ring_size > RING_MOST) {
+    if (at < 0 || at >= argc || strcmp(argv[at], "--help") == 0 || provided < MPI_THREAD_MULTIPLE || ring_size > RING_MOST ||
+        ring_size % ring.split) {
         status = at > 0 && at < argc && strcmp(argv[at], "--help") == 0 ? CLI_DONE : CLI_USAGE;
         if (ring_rank == 0 && at > 0 && provided < MPI_THREAD_MULTIPLE) fprintf(stderr, "infer-mpi: this MPI has no MPI_THREAD_MULTIPLE\n");
+        else if (ring_rank == 0 && at > 0 && ring_size % ring.split)
+            fprintf(stderr, "infer-mpi: --split %d: %d ranks are no multiple of that\n", ring.split, ring_size);
         else if (ring_rank == 0) fputs(HELP, status == CLI_DONE ? stdout : stderr);
         MPI_Finalize();
         return status;
     }
     if (!watch_start()) ring_break("rank %d: no thread", ring_rank);
-    if (!gather_memory(memory)) ring_break("rank %d: MPI fails", ring_rank);
+    if (!gather_memory(memory) || !gather_start()) ring_break("rank %d: MPI fails", ring_rank);
     if (ring_rank == 0) {
         argv[at - 1] = argv[0];
         front_hooks(memory);

@@ -3,9 +3,11 @@
  * infer-mpi is `infer` on several ranks of MPI: rank 0 runs the command, with the first layers, the embedding and the head;
  * the others run the layers that follow (manual of infer.h, section 22). Frames go round: from rank 0 to 1, on to the last
  * one, and results back to 0. Several contexts may have passes under way at the same time, a tag each.
+ * With --split T, T ranks share a range of layers: rank r is part r % T of range r / T. Every part has the same rows, so
+ * frames go from a part to the same part of the next range, and rank 0 gives passes to the parts of the first range.
  *
  * main.c: options, start and end of ranks. cut.c: which layers a rank has. front.c: rank 0's hooks in the commands.
- * worker.c: the other ranks. transport.c: frames. watch.c: which ranks are alive.
+ * worker.c: the other ranks. transport.c: frames. gather.c: exchanges of parts. watch.c: which ranks are alive.
  */
 #ifndef RING_H
 #define RING_H
@@ -16,6 +18,8 @@ enum { RING_MOST = 1024 }; /* ranks */
 
 typedef struct ring_options {
     const char *layers;  /* --layers 0-11,12-23; NULL = by memory */
+    int split;           /* ranks that share a range, */
+    double least;        /* and bytes from which a matrix is in parts: 0 = the library's */
     double timeout;      /* seconds without a sign of life */
     double start;        /* seconds until all ranks are there */
     double delay, rate;  /* of every frame, for tests: seconds; bytes a second, 0 = no limit */
@@ -24,6 +28,10 @@ typedef struct ring_options {
 
 extern ring_options ring;
 extern int ring_rank, ring_size;
+/* Ranges of layers; the rank's, and its part of it. */
+int ring_ranges(void);
+int ring_range(void);
+int ring_part(void);
 
 /* What rank 0 tells the others before they open the model. */
 typedef struct ring_job {
@@ -34,7 +42,7 @@ typedef struct ring_job {
 
 /* ---- transport.c ---------------------------------------------------------------------------- */
 
-enum { FRAME_PASS, FRAME_JOB, FRAME_BYE, FRAME_FAIL, FRAME_BEAT };
+enum { FRAME_PASS, FRAME_HEAD, FRAME_JOB, FRAME_BYE, FRAME_FAIL, FRAME_BEAT };
 typedef struct frame {
     uint64_t kind, context;
     uint64_t size, n, back; /* bytes of the message; floats of rows; floats that are expected back */
@@ -58,6 +66,12 @@ int frame_receive(int from, int tag, frame_buf *b);
 int frame_poll(int tag, frame_buf *b); /* from anybody: the rank, -1 = nothing is there */
 void frames_flush(double seconds);     /* wait for what is on its way */
 
+/* ---- gather.c ------------------------------------------------------------------------------- */
+
+int gather_start(void); /* of all ranks, once: the groups. 0 = MPI fails */
+infer_result gather(void *user, float *values, const size_t *first, int32_t to, infer_error *err); /* infer_gather_fn */
+void gather_times(uint64_t *exchanges, double *seconds);
+
 /* ---- watch.c -------------------------------------------------------------------------------- */
 
 int watch_start(void); /* the thread that sends and expects signs of life */
@@ -69,7 +83,7 @@ void ring_pause(double since); /* between two looks; since: when the first one w
 
 /* ---- cut.c, front.c, worker.c --------------------------------------------------------------- */
 
-/* The first layer of every rank, ring_size + 1 numbers. of_ranks: bytes of memory of each. 0 after saying why not. */
+/* The first layer of every range, ring_ranges() + 1 numbers. of_ranks: bytes of memory of each rank. 0 after saying why not. */
 int cut_layers(const char *command, const char *path, const infer_model_params *params, const double *of_ranks, int32_t *first);
 void front_hooks(const double *of_ranks); /* from now on the commands' model is cut */
 void worker_run(void);                      /* until rank 0 says goodbye, or the ring breaks */

@@ -137,7 +137,8 @@ static int parse_choice(const char *words, const char *text) {
     return -1;
 }
 
-int cli_parse_count(const char *text, int64_t *out) {
+/* part: of a size, of which a part of a byte does not count: 4.2G. */
+static int parse_number(const char *text, int part, int64_t *out) {
     static const char UNITS[] = "kmgt";
     char *end;
     const char *unit;
@@ -157,10 +158,11 @@ int cli_parse_count(const char *text, int64_t *out) {
     else if (!(*end == 0 || ((*end | 32) == 'i' && (end[1] | 32) == 'b' && end[2] == 0))) return 0;
     for (; unit >= UNITS; unit--) scale *= step;
     x *= scale;
-    if (x != floor(x) || x >= 9.2e18) return 0;
+    if ((!part && x != floor(x)) || x >= 9.2e18) return 0;
     *out = (int64_t)x;
     return 1;
 }
+int cli_parse_count(const char *text, int64_t *out) { return parse_number(text, 0, out); }
 
 /* Texts of OPT_TEXT that were read from files, and items of lists; freed when the program ends. */
 static void **kept;
@@ -215,8 +217,9 @@ static int set_text(const char *command, const char *name, const char **value, c
 
 static int set_number(const char *command, const cli_option *o, const char *name, const char *text) {
     const int64_t hi = o->lo == 0 && o->hi == 0 ? INT64_MAX : o->hi;
+    const int size = o->arg && strcmp(o->arg, "SIZE") == 0;
     int64_t x = 0;
-    int ok = cli_parse_count(text, &x);
+    int ok = parse_number(text, size, &x);
     if (o->kind == OPT_LAYERS && (strcmp(text, "all") == 0 || strcmp(text, "auto") == 0 || strcmp(text, "none") == 0)) {
         *(int64_t *)o->value = text[1] == 'l' ? hi : text[1] == 'u' ? 0 : -1;
         return 1;
@@ -225,7 +228,9 @@ static int set_number(const char *command, const cli_option *o, const char *name
         *(int64_t *)o->value = o->kind == OPT_LAYERS && x == 0 ? -1 : x;
         return 1;
     }
-    if (hi >= INT32_MAX / 2)
+    if (!ok && size)
+        cli_usage_error(command, "%s: expected a size such as 800K, 500M or 4.2G, got '%s'", name, text);
+    else if (hi >= INT32_MAX / 2)
         cli_usage_error(command, "%s: expected a whole number, %lld or more, got '%s'", name, (long long)o->lo, text);
     else
         cli_usage_error(command, "%s: expected %lld to %lld%s, got '%s'", name, (long long)o->lo, (long long)hi,

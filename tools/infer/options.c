@@ -128,6 +128,18 @@ static const cli_habit HABITS[] = {
     {"--in-prefix,--in-suffix,--in-prefix-bos", HABIT_REFUSED, "not supported; the template sets what surrounds a turn"},
     {"--no-mmproj", HABIT_FLAG, "a projector is opened for --projector and --image alone"},
     {"-mmu,--mmproj-url", HABIT_REFUSED, "infer downloads nothing; fetch the file first and pass it with --projector"},
+    {"--pure", HABIT_REFUSED, "use --type '*=TYPE', which gives it to all matrices"},
+    {"--leave-output-tensor", HABIT_REFUSED, "use --keep output.weight"},
+    {"--tensor-type-file", HABIT_REFUSED, "use --type PATTERN=TYPE, once for each line"},
+    {"--include-weights,--exclude-weights", HABIT_REFUSED, "not supported; importance is used for all matrices that the file has"},
+    {"--kl-divergence", HABIT_FLAG, "--reference FILE asks for it"},
+    {"--hellaswag,--winogrande,--multiple-choice", HABIT_REFUSED, "use --choices hellaswag, winogrande or tasks"},
+    {"--ppl-stride", HABIT_REFUSED, "not supported; windows do not overlap"},
+    {"--save-frequency", HABIT_REFUSED, "use --save-every N, which writes OUT itself"},
+    {"--output-format", HABIT_REFUSED, "not supported; files of importance are GGUF"},
+    {"--outfile", HABIT_REFUSED, "not needed; OUT is the word after FOLDER"},
+    {"--model-name", HABIT_REFUSED, "use `infer edit IN OUT --set general.name=NAME` afterwards"},
+    {"--no-lazy,--use-temp-file", HABIT_FLAG, "one matrix at a time is read"},
     {"--keepalive", HABIT_REFUSED, "not needed; the model is loaded for this command only"},
 };
 

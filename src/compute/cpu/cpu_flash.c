@@ -30,6 +30,9 @@ typedef struct infer__flash {
     const infer__kv_reader *kv; /* by infer_kv_type */
     const infer__kv_direct *direct; /* by infer_kv_type, NULL functions where there are none */
     void (*halves)(uint8_t *out, const float *x, int32_t n);
+    /* a whole page of keys, transposed, as halves or as they are: 16 rows of dim (a multiple of 16) floats, `stride`
+     * floats apart; or NULL */
+    void (*keys)(uint8_t *out, const float *x, int64_t stride, int32_t dim, int halves);
     /* s[i * INFER__KV_CHUNK + j] = q[i] . key j for n rows of q, `stride` apart, and the pages first..last of a chunk,
      * k[page] being [dim][INFER__PAGE] */
     void (*scores)(float *s, const float *const *k, int32_t first, int32_t last, const float *q, int32_t stride,
@@ -292,7 +295,8 @@ INFER__DEFINE_NARROW(neon, 6, 4)
 #endif
 
 #define INFER__FLASH_ROW(L, need, direct)                                                                              \
-    {need, infer__kv_readers_##L, direct, infer__halves_##L, infer__flash_scores_##L, infer__flash_softmax_##L,        \
+    {need, infer__kv_readers_##L, direct, infer__halves_##L, infer__keys_##L, infer__flash_scores_##L,                    \
+     infer__flash_softmax_##L,                                                                                         \
      infer__flash_values_##L, infer__flash_merge_##L}
 
 static const infer__flash infer__flash_rows[] = {
@@ -334,6 +338,9 @@ static const infer__flash infer__flash_rows[] = {
 #undef INFER__DEFINE_NARROW
 #undef INFER__FLASH_ROW
 #undef infer__halves_avx512
+#undef infer__keys_avx2
+#undef infer__keys_neon
+#undef infer__keys_scalar
 
 static const infer__flash *infer__flash_find(uint32_t cpu) {
     const infer__flash *row = infer__flash_rows;

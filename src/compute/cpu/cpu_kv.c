@@ -248,7 +248,52 @@ INFER__ON_avx2 static void infer__halves_avx2(uint8_t *out, const float *x, int3
     infer__halves_scalar(out + 2 * i, x + i, n - i);
 }
 #  define infer__halves_avx512 infer__halves_avx2
+#  define infer__keys_avx2 NULL
 #endif
+#if defined(INFER__SIMD_AVX512)
+/* 16 rows x 64 bytes (rows `stride` apart) to vectors of 4 bytes of every row: vector j at out[j]. */
+INFER__ON_avx512 INFER__INLINE void infer__transpose_avx512(const uint8_t *src, int64_t stride, __m512i *out) {
+    __m512i r[16], t[16];
+    int i;
+    INFER__UNROLL for (i = 0; i < 16; i++) r[i] = _mm512_loadu_si512(src + i * stride);
+    INFER__UNROLL for (i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+    INFER__UNROLL for (i = 0; i < 16; i += 4) {
+        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    INFER__UNROLL for (i = 0; i < 4; i++) { /* r[4 g + i], lane L: bytes 16 L + 4 i .. of rows 4 g .. 4 g + 3 */
+        __m512i a = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88), b = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
+        __m512i c = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88),
+                d = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
+        out[i] = _mm512_shuffle_i32x4(a, c, 0x88);
+        out[4 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
+        out[8 + i] = _mm512_shuffle_i32x4(a, c, 0xdd);
+        out[12 + i] = _mm512_shuffle_i32x4(b, d, 0xdd);
+    }
+}
+
+/* infer__flash.keys */
+INFER__ON_avx512 static void infer__keys_avx512(uint8_t *out, const float *x, int64_t stride, int32_t dim, int halves) {
+    __m512i v[16];
+    int32_t i, j;
+    for (i = 0; i < dim; i += 16) {
+        infer__transpose_avx512((const uint8_t *)(const void *)(x + i), stride * (int64_t)sizeof *x, v);
+        for (j = 0; j < 16; j++, out += halves ? 32 : 64)
+            if (!halves) _mm512_storeu_si512(out, v[j]);
+            else
+                _mm256_storeu_si256(
+                    (__m256i *)(void *)out,
+                    _mm512_cvtps_ph(_mm512_castsi512_ps(v[j]), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+}
+#endif
+#define infer__keys_neon NULL
+#define infer__keys_scalar NULL
 #if defined(INFER__SIMD_ARM)
 static void infer__halves_neon(uint8_t *out, const float *x, int32_t n) {
     int32_t i;

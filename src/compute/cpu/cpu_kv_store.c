@@ -8,7 +8,7 @@
 
 enum {
     INFER__KV_ROWS = 64, /* of a task: then most pages are written by one thread, without sharing cache lines */
-    INFER__KV_AHEAD = 4  /* rows for which memory is asked for in advance */
+    INFER__KV_AHEAD = 16 /* rows for which memory is asked for in advance */
 };
 
 /* A row of n values as it is stored; the last block is filled up with zeros. */
@@ -58,6 +58,13 @@ static void infer__kv_ask(const infer__kv_store_args *a, const infer__pass *p, i
     for (i = 0; i < n; i += 64) INFER__PREFETCH_WRITE(to + i);
 }
 
+/* 1 when rows r .. r + 15 are a page of one sequence. */
+static int infer__kv_whole(const infer__pass *p, int32_t r, int32_t end) {
+    const int32_t last = r + INFER__PAGE - 1;
+    return p->pos[r] % INFER__PAGE == 0 && last < end && p->seq[last] == p->seq[r] &&
+           p->pos[last] == p->pos[r] + last - r;
+}
+
 /* One head of a few rows. */
 static void infer__kv_store_task(void *arg, int task, int worker) {
     const infer__kv_store_job *job = (const infer__kv_store_job *)arg;
@@ -67,15 +74,25 @@ static void infer__kv_store_task(void *arg, int task, int worker) {
     const int32_t end = INFER__MIN(first + INFER__KV_ROWS, a->k.rows);
     const infer__flash *f = infer__flash_find(job->c->kernels->need);
     const uint64_t value = a->v_cache ? infer__kv_bytes(a->v_cache->type, a->dim_v) : 0;
-    uint8_t key[INFER__MAX_HEAD_DIM * sizeof(float)];
-    int32_t r;
+    const int32_t type = a->k_cache->type;
+    const int by_page = f->keys && (type == INFER_KV_F16 || type == INFER_KV_F32) && a->dim_k % 16 == 0;
+    uint8_t key[INFER__MAX_HEAD_DIM * sizeof(float)], *to;
+    const float *k;
+    int32_t r, stored = first; /* keys of rows before it are */
     (void)worker;
     for (r = first; r < end; r++) {
         const int32_t pos = p->pos[r], page = infer__page_of(p, a->group, p->seq[r], pos), slot = pos % INFER__PAGE;
         if (r + INFER__KV_AHEAD < end) infer__kv_ask(a, p, h, r + INFER__KV_AHEAD);
-        infer__kv_encode(f, a->k_cache->type, infer__row(&a->k, r) + (int64_t)h * a->dim_k, a->dim_k, key);
-        infer__kv_turn_slot(a->k_cache->type, a->dim_k, infer__kv_at(a->k_cache, page, h, a->n_head, a->dim_k), key,
-                            slot, 0);
+        k = infer__row(&a->k, r) + (int64_t)h * a->dim_k;
+        to = infer__kv_at(a->k_cache, page, h, a->n_head, a->dim_k);
+        if (by_page && r >= stored && infer__kv_whole(p, r, end)) {
+            f->keys(to, k, a->k.stride, a->dim_k, type == INFER_KV_F16);
+            stored = r + INFER__PAGE;
+        }
+        if (r >= stored) {
+            infer__kv_encode(f, type, k, a->dim_k, key);
+            infer__kv_turn_slot(type, a->dim_k, to, key, slot, 0);
+        }
         if (!a->v_cache) continue;
         infer__kv_encode(f, a->v_cache->type, infer__row(&a->v, r) + (int64_t)h * a->dim_v, a->dim_v,
                          infer__kv_at(a->v_cache, page, h, a->n_head, a->dim_v) + (uint64_t)slot * value);

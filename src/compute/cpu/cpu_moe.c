@@ -181,7 +181,8 @@ static void infer__cpu_moe_route(infer__ctx *c, const infer__moe_route_args *a) 
 typedef struct infer__moe_job {
     infer__ctx *c;
     const infer__moe_matmul_args *a;
-    int32_t n_expert, step; /* rows per task */
+    int32_t n_expert, each; /* rows from an expert's matrix to the next */
+    int32_t step;           /* rows per task */
     int32_t tokens;         /* done at once, so that their results fit on the scratch */
     infer__int8_weight int8;
     /* float tiles: the pairs by expert (infer__moe_sort) and their columns of x, at c->cpu->float_x, in that order */
@@ -220,7 +221,7 @@ static void infer__moe_tokens(const infer__moe_job *job, int32_t r, int32_t n, i
     infer__moe_sort(job, first, pairs, start, order);
     for (e = 0; e < job->n_expert; e++) {
         if (start[e] == start[e + 1]) continue;
-        rows = infer__weight_rows(a->w, (int64_t)e * a->rows + r, n, tile, &stride);
+        rows = infer__weight_rows(a->w, (int64_t)e * job->each + r, n, tile, &stride);
         for (i = start[e]; i < start[e + 1]; i++) {
             pair = order[i];
             k->tile(rows, stride, n, infer__row(&a->x, a->per_expert_x ? pair : pair / a->n_used), 0, 1, a->w->cols,
@@ -272,13 +273,13 @@ static void infer__moe_int8_tokens(const infer__moe_job *job, int32_t first, int
     infer__moe_sort(job, t * a->n_used, pairs, start, order);
     for (i = 0; i < pairs; i++) tokens[i] = order[i] / a->n_used;
     for (e = 0; e < job->n_expert && start[e] == start[e + 1]; e++) {}
-    if (e < job->n_expert) infer__int8_cold(w, (int64_t)e * a->rows + first);
+    if (e < job->n_expert) infer__int8_cold(w, (int64_t)e * job->each + first);
     for (; e < job->n_expert; e = next) {
         for (next = e + 1; next < job->n_expert && start[next] == start[next + 1]; next++) {}
         for (r = first; r < end; r += b.n) {
             b.n = INFER__MIN(end - r, INFER__INT8_ROWS);
-            b.r = (int64_t)e * a->rows + r;
-            b.next = r + b.n < end ? b.r + b.n : next < job->n_expert ? (int64_t)next * a->rows + first : w->rows;
+            b.r = (int64_t)e * job->each + r;
+            b.next = r + b.n < end ? b.r + b.n : next < job->n_expert ? (int64_t)next * job->each + first : w->rows;
             for (i = start[e]; i < start[e + 1]; i += b.n_x) {
                 b.n_x = INFER__MIN(start[e + 1] - i, job->c->cpu->panel);
                 b.cols = (a->per_expert_x ? order : tokens) + i;
@@ -365,7 +366,7 @@ static void infer__moe_float_task(void *arg, int task, int worker) {
     for (e = 0; e < job->n_expert; e++)
         for (i = job->start[e]; i < job->start[e + 1]; i += panel) {
             panel = INFER__MIN(job->start[e + 1] - i, job->panel);
-            infer__float_tile(job->c, a->w, e * a->rows + r, n, job->c->cpu->float_x + i * job->x_bytes, job->x_bytes,
+            infer__float_tile(job->c, a->w, e * job->each + r, n, job->c->cpu->float_x + i * job->x_bytes, job->x_bytes,
                               panel, job->start[e + 1] - job->start[e], NULL, y, n, worker);
             for (j = 0; j < panel; j++) infer__moe_put(job, job->order[i + j], r, n, y + (int64_t)j * n);
         }
@@ -409,7 +410,8 @@ static void infer__cpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     if (began < 0) return;
     job.c = c;
     job.a = a;
-    job.n_expert = a->w->rows / a->rows;
+    job.each = a->step ? a->step : a->rows;
+    job.n_expert = (a->w->rows + job.each - a->rows) / job.each;
     INFER__ASSERT(a->x.cols == a->w->cols && a->x.rows == (a->per_expert_x ? pairs : a->ids.rows));
     if (!int8 && infer__float_usable(c, a->w, &job.prepared)) {
         infer__moe_floats(&job);

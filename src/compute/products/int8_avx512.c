@@ -164,32 +164,6 @@ INFER__ON_avx512vnni INFER__INLINE void infer__direct_avx512vnni(const infer__un
 
 /* ---- many columns --------------------------------------------------------------------------------------------- */
 
-/* 16 rows x 64 bytes (rows `stride` apart) to vectors of 4 bytes of every row: vector j at out[j]. */
-INFER__ON_avx512 INFER__INLINE void infer__transpose_avx512(const uint8_t *src, int64_t stride, __m512i *out) {
-    __m512i r[16], t[16];
-    int i;
-    INFER__UNROLL for (i = 0; i < 16; i++) r[i] = _mm512_loadu_si512(src + i * stride);
-    INFER__UNROLL for (i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-    INFER__UNROLL for (i = 0; i < 16; i += 4) {
-        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    INFER__UNROLL for (i = 0; i < 4; i++) { /* r[4 g + i], lane L: bytes 16 L + 4 i .. of rows 4 g .. 4 g + 3 */
-        __m512i a = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88), b = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
-        __m512i c = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88),
-                d = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
-        out[i] = _mm512_shuffle_i32x4(a, c, 0x88);
-        out[4 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
-        out[8 + i] = _mm512_shuffle_i32x4(a, c, 0xdd);
-        out[12 + i] = _mm512_shuffle_i32x4(b, d, 0xdd);
-    }
-}
-
 /* The codes of a group less `offset`, transposed: values 4 j .. 4 j + 3 of the 16 rows at tile + 64 * j. */
 INFER__ON_avx512 INFER__INLINE void infer__put_tile_avx512(const infer__unpacked *w, int n_blocks, int32_t offset,
                                                            uint8_t *tile) {

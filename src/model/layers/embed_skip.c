@@ -22,10 +22,17 @@ static void infer__talkie_keys(infer__keys *k, infer__hparams *hp) {
     hp->pass_kept = hp->n_embd;
 }
 
-/* Looked up for layer 0, and kept for the pass. */
+/* x is the embeddings: they are kept for the pass. */
+static void infer__embed_keep(infer_context *c, const infer__tensor *x) {
+    infer__tensor kept;
+    if (!infer__layer_part(&c->model->layers[0], INFER__SUBLAYER_EMBED_SKIP)) return;
+    kept = infer__pass_kept(c, x->rows, 0, x->rows, x->cols);
+    infer__copy_rows(c, x, &kept);
+}
+
 static void infer__embed_skip(infer_context *c, const infer__layer *l, infer__sublayer *s) {
     infer__tensor kept = infer__pass_kept(c, s->x.rows, 0, s->x.rows, s->x.cols);
-    if (l->index == 0) infer__embed_rows(c, &c->model->w[INFER__W_TOKEN_EMBD], &kept);
+    (void)l;
     infer__copy_rows(c, &kept, &s->out);
     infer__sublayer_add(c, s);
 }

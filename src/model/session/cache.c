@@ -180,7 +180,7 @@ static void infer__page_copy(infer_context *c, int32_t g, int32_t to, int32_t fr
         ops->copy_bytes(&c->ctx, b, (uint64_t)to * n, b, (uint64_t)from * n, n);
     }
     if (at >= 0) infer__page_waited(c, at);
-    if (c->rest && infer__ok(&c->ctx)) infer__rest_copy(c, g, to, from);
+    if (c->plan.rest_bytes && infer__ok(&c->ctx)) infer__rest_copy(c, g, to, from);
 }
 
 static int infer__cache_write(infer_context *c, infer_session *s, int32_t pos, int32_t n) {

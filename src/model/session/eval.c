@@ -242,6 +242,8 @@ static infer_result infer__pass_run(infer_context *c, infer_error *err) {
         infer_result r = infer__gguf_whole(&c->model->gguf, err);
         if (r != INFER_OK) return r;
     }
+    if (c->model->parts > 1 && !infer__follows(c->model) && infer__atomic_get(&c->cancel) > c->ctx.cancel_seen)
+        return infer__error(err, INFER_CANCELLED, "cancelled"); /* before it is shared, and not in between */
     infer__turn_take(c);
     began = infer__seconds();
     if (!c->resume) c->pass_seconds = 0;
@@ -256,8 +258,8 @@ static infer_result infer__pass_run(infer_context *c, infer_error *err) {
         c->row_seconds = c->row_seconds > 0 ? 0.75 * c->row_seconds + 0.25 * each : each;
     }
     if (infer__ok(&c->ctx) && !infer__results_finite(c)) { /* find out where it began */
-        c->checking = 1;
-        infer__forward(c);
+        c->checking = c->model->parts == 1; /* parts do not see it */
+        if (c->checking) infer__forward(c);
         c->checking = 0;
         if (infer__ok(&c->ctx))
             infer__fail(&c->ctx, INFER_ERR_STATE, "the output head gives logits that are not finite");

@@ -14,11 +14,12 @@
 
 static infer_result infer__range_check(infer_model *m, infer_error *err) {
     const int32_t all = m->hp.n_layer, first = m->params.first_layer, n = m->params.layers;
+    const infer_result r = infer__parts_check(m, err);
     int32_t unit = 0, cut; /* unit: the first layer whose keys later ones read; they all stay together */
     while (unit < all && !m->layers[unit].kv_read) unit++;
     m->first = 0;
     m->end = all;
-    if (m->stack.kind || (!first && !n)) return INFER_OK;
+    if (r || m->stack.kind || (!first && !n && m->parts == 1)) return r;
     if (first < 0 || n < 0 || first >= all || n > all - first)
         return infer__error(err, INFER_ERR_ARGUMENT, "first_layer %d, layers %d: the model has %d", (int)first, (int)n,
                             (int)all);
@@ -28,9 +29,9 @@ static infer_result infer__range_check(infer_model *m, infer_error *err) {
     if (m->params.mtp || m->params.preload == 2)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "%s, with layers elsewhere",
                             m->params.mtp ? "mtp" : "preload 2 (locks files)");
-    if (m->params.projector && (m->first || m->end < m->hp.n_deepstack))
+    if (m->params.projector && (infer__follows(m) || m->end < m->hp.n_deepstack))
         return infer__error(err, INFER_ERR_UNSUPPORTED,
-                            m->first ? "a projector belongs to the model with layer 0"
+                            infer__follows(m) ? "a projector belongs to the model with layer 0"
                                      : "pictures go to layers 0 to %d: these cannot be elsewhere",
                             (int)m->hp.n_deepstack - 1);
     cut = m->first > unit ? m->first : m->end;
@@ -59,15 +60,18 @@ static infer_result infer__range_drop(infer_model *m, infer_error *err) {
     m->range_bytes = m->gguf.sources[0].io.mapped ? m->gguf.file_bytes - m->gguf.tensor_bytes : 0;
     for (i = 0; (w = infer__weights_all(m, i)) != NULL; i++) {
         const int here = i < INFER__MODEL_SLOT_COUNT
-                             ? infer__range_slot(m, i)
+                             ? infer__range_slot(m, i) && infer__parts_slot(m, i)
                              : infer__here(m, (i - INFER__MODEL_SLOT_COUNT) / INFER__LAYER_SLOT_COUNT);
         if (!here) w->type = NULL;
+    }
+    infer__parts_cut(m);
+    for (i = 0; (w = infer__weights_all(m, i)) != NULL; i++) {
         if (!w->type || !w->tensor || seen[w->tensor - 1]) continue;
         seen[w->tensor - 1] = 1;
-        m->range_bytes += m->gguf.tensors[w->tensor - 1].bytes;
+        m->range_bytes += infer__gguf_needed(&m->gguf.tensors[w->tensor - 1]);
     }
     infer__free(&m->mem, seen);
-    if (!m->first && !m->sizes_only) m->has_turn = infer__mutex_init(&m->turn);
+    if (!infer__follows(m) && !m->sizes_only) m->has_turn = infer__mutex_init(&m->turn);
     return INFER_OK;
 }
 
@@ -77,13 +81,18 @@ enum { /* words of a message; the last ones depend on its kind */
     INFER__MSG_MAGIC, INFER__MSG_KIND, INFER__MSG_CONTEXT, INFER__MSG_CONTEXT_2, INFER__MSG_PRINT, INFER__MSG_PRINT_2,
     INFER__MSG_KV, INFER__MSG_CELLS, INFER__MSG_BATCH, INFER__MSG_KEEP, INFER__MSG_SESSIONS,
     INFER__MSG_COLS, /* floats a row that come along */
+    INFER__MSG_PARTS, INFER__MSG_LEAST, INFER__MSG_LEAST_2, /* of the first layers; */
+    INFER__MSG_NUMBER, INFER__MSG_NUMBER_2,                 /* of a pass, in layers after them; 0 = not there */
     INFER__MSG_ARGS,
     INFER__MSG_ROWS = INFER__MSG_ARGS, INFER__MSG_SEQS, INFER__MSG_OUT, INFER__MSG_ENCODES, INFER__MSG_FLAGS,
     INFER__MSG_WORDS
 };
-enum { INFER__MSG_PASS, INFER__MSG_COPY, INFER__MSG_OUT_OF, INFER__MSG_INTO, INFER__MSG_LAST }; /* kinds */
+enum { /* kinds */
+    INFER__MSG_PASS, INFER__MSG_COPY, INFER__MSG_OUT_OF, INFER__MSG_INTO, INFER__MSG_LAST, INFER__MSG_HEAD,
+    INFER__MSG_KINDS
+};
 enum { INFER__MSG_HAS_END = 1, INFER__MSG_HAS_AXES = 2 };                                        /* flags */
-enum { INFER__MSG_VERSION = 0x1f4d0001 };
+enum { INFER__MSG_VERSION = 0x1f4d0002 };
 
 static int64_t infer__rest_cols(const infer__plan *p, const infer_model *m) { return m->hp.n_embd + p->carried; }
 
@@ -92,13 +101,14 @@ static uint64_t infer__rest_floats(const infer__plan *p, const infer_model *m) {
     uint64_t most = (uint64_t)p->batch * (uint64_t)infer__rest_cols(p, m);
     int32_t i;
     for (i = 0; i < m->n_states; i++)
-        if (!infer__state_here(m, i)) most = INFER__MAX(most, infer__page_bytes(p->kv_type, &m->states[i]) / 4 + 1);
+        if (!infer__state_here(m, i) || m->parts > 1)
+            most = INFER__MAX(most, infer__page_bytes(p->kv_type, &m->states[i]) / 4 + 1);
     return most;
 }
 
 static uint64_t infer__rest_bytes(infer__plan *p, const infer_model *m) {
     p->rest_floats = 0;
-    if (m->first || m->end >= m->hp.n_layer) return 0;
+    if (infer__follows(m) || !infer__ranged(m)) return 0;
     p->rest_floats = infer__rest_floats(p, m);
     return sizeof(int32_t) *
            (p->rest_floats + INFER__MSG_WORDS + p->block_len + 2 * INFER__CACHE_GROUPS * (uint64_t)p->n_seq);
@@ -107,11 +117,11 @@ static uint64_t infer__rest_bytes(infer__plan *p, const infer_model *m) {
 static infer_result infer__rest_check(const infer_model *m, const infer_context_params *in, infer_error *err) {
     if (infer__ranged(m) && in && in->inputs)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "context_params.inputs, with layers elsewhere");
-    if (!m->first && m->end < m->hp.n_layer && !(in && in->rest))
+    if (!infer__follows(m) && m->end < m->hp.n_layer && !(in && in->rest))
         return infer__error(err, INFER_ERR_ARGUMENT,
                             "context_params.rest is NULL: layers %d to %d are elsewhere, and it runs them",
                             (int)m->end, (int)m->hp.n_layer - 1);
-    return INFER_OK;
+    return infer__parts_context(m, in, err);
 }
 
 /* What both contexts must agree on, and the kind; args: 0. */
@@ -127,6 +137,8 @@ static void infer__msg_header(const infer_context *c, int32_t kind, int32_t *w) 
     w[INFER__MSG_KEEP] = c->plan.keep;
     w[INFER__MSG_SESSIONS] = c->plan.sessions;
     w[INFER__MSG_COLS] = (int32_t)infer__rest_cols(&c->plan, c->model);
+    w[INFER__MSG_PARTS] = c->model->parts;
+    memcpy(w + INFER__MSG_LEAST, &c->model->part_least, sizeof c->model->part_least);
 }
 
 /* ---- the side with the sessions ---------------------------------------------------------------------------------- */
@@ -137,7 +149,7 @@ static int32_t *infer__rest_words(const infer_context *c) {
 }
 
 static void infer__turn_take(infer_context *c) {
-    if (!c->rest || !c->model->has_turn) return;
+    if (!c->plan.rest_bytes || !c->model->has_turn) return;
     infer__mutex_lock(&c->model->turn);
     c->in_turn = 1;
 }
@@ -151,6 +163,7 @@ static void infer__rest_call(infer_context *c, uint64_t words, uint64_t n, uint6
     const int32_t in_turn = c->in_turn;
     infer_error e;
     infer_result r;
+    if (!c->rest) return;
     infer__error_clear(&e);
     infer__turn_give(c);
     r = c->rest(c->rest_user, infer__rest_words(c), (size_t)words * sizeof(int32_t), c->rows, (size_t)n, (size_t)back,
@@ -159,9 +172,20 @@ static void infer__rest_call(infer_context *c, uint64_t words, uint64_t n, uint6
     if (r) infer__fail(&c->ctx, r, "%s", e.message[0] ? e.message : "the layers elsewhere failed");
 }
 
+/* To the other parts: in turn, so that all of them do the same in the same order. */
+static void infer__share_out(infer_context *c, uint64_t words, uint64_t n) {
+    infer_error e;
+    infer_result r;
+    if (!c->share || !infer__ok(&c->ctx)) return;
+    infer__error_clear(&e);
+    r = c->share(c->parts_user, infer__rest_words(c), (size_t)words * sizeof(int32_t), c->rows, (size_t)n, &e);
+    if (r) infer__fail(&c->ctx, r, "%s", e.message[0] ? e.message : "the other parts failed");
+}
+
 static void infer__rest_end(infer_context *c) {
     infer__error_clear(&c->ctx.error);
     infer__msg_header(c, INFER__MSG_LAST, infer__rest_words(c));
+    infer__share_out(c, INFER__MSG_WORDS, 0);
     infer__rest_call(c, INFER__MSG_WORDS, 0, 0);
 }
 
@@ -171,7 +195,8 @@ static void infer__rest_copy(infer_context *c, int32_t group, int32_t to, int32_
     w[INFER__MSG_ARGS] = group;
     w[INFER__MSG_ARGS + 1] = to;
     w[INFER__MSG_ARGS + 2] = from;
-    infer__rest_call(c, INFER__MSG_WORDS, 0, 0);
+    infer__share_out(c, INFER__MSG_WORDS, 0);
+    if (infer__ok(&c->ctx)) infer__rest_call(c, INFER__MSG_WORDS, 0, 0);
 }
 
 static void infer__rest_move(infer_context *c, int32_t state, int32_t page, char *data, int out) {
@@ -181,7 +206,12 @@ static void infer__rest_move(infer_context *c, int32_t state, int32_t page, char
     infer__msg_header(c, out ? INFER__MSG_OUT_OF : INFER__MSG_INTO, w);
     w[INFER__MSG_ARGS] = state;
     w[INFER__MSG_ARGS + 1] = page;
-    if (!out) memcpy(c->rows, data, (size_t)bytes);
+    if (!out) {
+        memcpy(c->rows, data, (size_t)bytes);
+        infer__share_out(c, INFER__MSG_WORDS, n); /* which have it, too */
+        if (!infer__ok(&c->ctx)) return;
+    }
+    if (infer__state_here(c->model, state)) return;
     infer__rest_call(c, INFER__MSG_WORDS, out ? 0 : n, out ? n : 0);
     if (out && infer__ok(&c->ctx)) memcpy(data, c->rows, (size_t)bytes);
 }
@@ -250,13 +280,34 @@ static void infer__rest_rows(infer_context *c, int32_t n, int out) {
     }
 }
 
+static void infer__share_pass(infer_context *c, int32_t n) {
+    const uint64_t cols = (uint64_t)infer__rest_cols(&c->plan, c->model);
+    int32_t *w = infer__rest_words(c);
+    if (!c->share) return;
+    infer__rest_rows(c, n, 1);
+    infer__share_out(c, (uint64_t)(infer__put_pass(c, w) - w), (uint64_t)n * cols);
+}
+
+static void infer__share_head(infer_context *c, const infer__tensor *x) {
+    int32_t *w = infer__rest_words(c), i;
+    if (!infer__ok(&c->ctx)) return;
+    infer__msg_header(c, INFER__MSG_HEAD, w);
+    w[INFER__MSG_ROWS] = x->rows;
+    for (i = 0; i < x->rows; i++)
+        memcpy(c->rows + (int64_t)i * x->cols, infer__row(x, i), (size_t)x->cols * sizeof(float));
+    infer__share_out(c, INFER__MSG_WORDS, (uint64_t)x->rows * (uint64_t)x->cols);
+}
+
 static void infer__rest_give(infer_context *c, int32_t n) {
     const uint64_t back = (uint64_t)c->ctx.pass.n_out * (uint64_t)c->model->hp.n_embd;
-    int32_t *w = infer__rest_words(c);
+    int32_t *w, *end;
     infer__rest_rows(c, n, 1);
-    if (c->model->first || !infer__ok(&c->ctx)) return;
-    infer__rest_call(c, (uint64_t)(infer__put_pass(c, w) - w),
-                     (uint64_t)n * (uint64_t)infer__rest_cols(&c->plan, c->model), back);
+    if (infer__follows(c->model) || !infer__ok(&c->ctx)) return;
+    w = infer__rest_words(c);
+    end = infer__put_pass(c, w);
+    c->model->n_given++; /* in turn */
+    memcpy(w + INFER__MSG_NUMBER, &c->model->n_given, sizeof c->model->n_given);
+    infer__rest_call(c, (uint64_t)(end - w), (uint64_t)n * (uint64_t)infer__rest_cols(&c->plan, c->model), back);
     if (!back || !infer__ok(&c->ctx)) return;
     if (c->checking && !c->ctx.kernels->finite(c->rows, (int32_t)back))
         infer__fail(&c->ctx, INFER_ERR_STATE, "the layers from %d on, elsewhere, give values that are not finite",
@@ -357,11 +408,17 @@ static const char *infer__msg_misfit(const infer_context *c, const int32_t *w) {
     const infer_model *m = c->model;
     int32_t own[INFER__MSG_WORDS];
     infer__msg_header(c, 0, own);
-    if (w[INFER__MSG_KIND] < 0 || w[INFER__MSG_KIND] > INFER__MSG_LAST) return "of an unknown kind";
+    if (w[INFER__MSG_KIND] < 0 || w[INFER__MSG_KIND] >= INFER__MSG_KINDS) return "of an unknown kind";
     if (w[INFER__MSG_MAGIC] != own[INFER__MSG_MAGIC]) return "not of this version, or of a machine like this";
     if (memcmp(w + INFER__MSG_PRINT, own + INFER__MSG_PRINT, 2 * sizeof *w)) return "of another model";
-    if (memcmp(w + INFER__MSG_KV, own + INFER__MSG_KV, (INFER__MSG_ARGS - INFER__MSG_KV) * sizeof *w))
+    if (memcmp(w + INFER__MSG_KV, own + INFER__MSG_KV, (INFER__MSG_PARTS - INFER__MSG_KV) * sizeof *w))
         return "of a context with other parameters (cells, batch, kv_type, keep and sessions must be the same)";
+    if (!m->first && memcmp(w + INFER__MSG_PARTS, own + INFER__MSG_PARTS, 3 * sizeof *w)) /* later layers may differ */
+        return "of a model in other parts (parts and part_least must be the same)";
+    if (w[INFER__MSG_KIND] == INFER__MSG_HEAD)
+        return !m->cut_head ? "for a head, which this part has not"
+               : w[INFER__MSG_ROWS] < 1 || w[INFER__MSG_ROWS] > c->plan.head_rows ? "of too many rows"
+                                                                                  : NULL;
     if (w[INFER__MSG_KIND] != INFER__MSG_PASS) return NULL;
     if (w[INFER__MSG_ROWS] < 1 || w[INFER__MSG_ROWS] > c->plan.batch || w[INFER__MSG_SEQS] < 1 ||
         w[INFER__MSG_SEQS] > c->plan.n_seq || w[INFER__MSG_OUT] < 0 || w[INFER__MSG_OUT] > w[INFER__MSG_ROWS])
@@ -430,18 +487,39 @@ static infer__words infer__get_header(const void *message, size_t size, int32_t 
     return in;
 }
 
+static infer_result infer__msg_head(infer_context *c, const int32_t *w, const float *rows, size_t n, infer_error *err) {
+    const infer_model *m = c->model;
+    const int32_t count = w[INFER__MSG_ROWS];
+    infer__tensor x, y;
+    infer_result r;
+    if (n != (size_t)count * (size_t)m->hp.n_embd)
+        return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: the message is malformed");
+    if ((r = infer__weights_hold(m, err)) != INFER_OK) return r;
+    infer__enter(c, infer__head_place(m));
+    x = infer__view(&c->at->xn, 0, count, m->hp.n_embd);
+    y = infer__view(&c->at->work, 0, count, m->hp.n_vocab);
+    memcpy(infer__row(&x, 0), rows, n * sizeof *rows);
+    infer__parts_head(c, &x, &y);
+    infer__weights_let(m);
+    return infer__ok(&c->ctx) ? INFER_OK : infer__error(err, c->ctx.error.code, "%s", c->ctx.error.message);
+}
+
 static infer_result infer__context_rows(infer_context *c, const void *message, size_t size, float *rows, size_t n,
                                         size_t cap, size_t *back, infer_error *err) {
     int32_t w[INFER__MSG_WORDS];
     const char *why;
     infer__words in = infer__get_header(message, size, w);
     *back = n;
-    if (!c->model->first)
+    if (!infer__follows(c->model))
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: a model with layer 0 gives messages");
     why = in.bad || size % sizeof *w || cap < n ? "malformed" : infer__msg_misfit(c, w);
     if (why) return infer__error(err, INFER_ERR_ARGUMENT, "infer_context_rows: the message is %s", why);
     if (w[INFER__MSG_KIND] == INFER__MSG_PASS) return infer__msg_pass(c, &in, w, rows, n, back, err);
     infer__error_clear(&c->ctx.error);
+    if (w[INFER__MSG_KIND] == INFER__MSG_HEAD) {
+        *back = 0;
+        return infer__msg_head(c, w, rows, n, err);
+    }
     if (w[INFER__MSG_KIND] == INFER__MSG_LAST) return INFER_OK;
     if (w[INFER__MSG_KIND] == INFER__MSG_COPY) {
         const int32_t g = w[INFER__MSG_ARGS], to = w[INFER__MSG_ARGS + 1], from = w[INFER__MSG_ARGS + 2];
@@ -460,6 +538,8 @@ static infer_result infer__rows_read(const void *message, size_t size, infer_row
         return infer__error(err, INFER_ERR_ARGUMENT, "infer_rows_read: no message of this version");
     memcpy(&out->context, w + INFER__MSG_CONTEXT, sizeof out->context);
     out->last = w[INFER__MSG_KIND] == INFER__MSG_LAST;
+    out->head = w[INFER__MSG_KIND] == INFER__MSG_HEAD;
+    memcpy(&out->pass, w + INFER__MSG_NUMBER, sizeof out->pass);
     out->params.cells = w[INFER__MSG_CELLS];
     out->params.batch = w[INFER__MSG_BATCH];
     out->params.kv_type = w[INFER__MSG_KV];

@@ -55,6 +55,10 @@ static infer_result infer__session_make(infer_session **out, infer_context *c, c
         return infer__error(err, INFER_ERR_STATE,
                             "the model has no layers before %d: infer_context_rows runs its own for sessions elsewhere",
                             (int)m->first);
+    if (m->part)
+        return infer__error(err, INFER_ERR_STATE,
+                            "the model is part %d: infer_context_rows runs its share for sessions of part 0",
+                            (int)m->part);
     if (p->context < 0 || cap > most)
         return infer__error(err, INFER_ERR_ARGUMENT, "session_params.context is %d, the context has %d cells",
                             (int)p->context, (int)most);

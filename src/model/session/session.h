@@ -151,6 +151,15 @@ static void infer__rest_copy(infer_context *c, int32_t group, int32_t to, int32_
 /* A page of a slot elsewhere, or a cell, to or from the host, as infer__page_move and infer__cell_move. */
 static void infer__rest_move(infer_context *c, int32_t state, int32_t page, char *data, int out);
 static uint64_t infer__rest_bytes(infer__plan *p, const infer_model *m);
+/* The pass, once its rows are embedded, to the other parts; rows for the head. */
+static void infer__share_pass(infer_context *c, int32_t n);
+static void infer__share_head(infer_context *c, const infer__tensor *x);
+/* parts.c: products with matrices that are cut, and what follows them; 0 = none of them is. The head's are. */
+static int infer__parts_matmul(infer_context *c, const infer__matmul_args *mm);
+static int infer__parts_moe(infer_context *c, const infer__moe_matmul_args *a);
+static void infer__parts_head(infer_context *c, const infer__tensor *x, const infer__tensor *y);
+static uint64_t infer__parts_bytes(const infer__plan *p, const infer_model *m);
+static infer_result infer__parts_context(const infer_model *m, const infer_context_params *in, infer_error *err);
 static infer_result infer__rest_check(const infer_model *m, const infer_context_params *in, infer_error *err);
 static infer_result infer__context_rows(infer_context *c, const void *message, size_t size, float *rows, size_t n,
                                         size_t cap, size_t *back, infer_error *err);

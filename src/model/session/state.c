@@ -238,10 +238,8 @@ static int32_t infer__states_run(const infer_model *m, int32_t first) {
 static void infer__page_move(infer_context *c, int32_t state, int32_t page, char *rows, char *spare, int out) {
     const infer__state *s = &c->model->states[state];
     infer__kv_page_args a;
-    if (!infer__state_here(c->model, state)) {
-        infer__rest_move(c, state, page, rows, out);
-        return;
-    }
+    if (!infer__state_here(c->model, state) || (c->share && !out)) infer__rest_move(c, state, page, rows, out);
+    if (!infer__state_here(c->model, state)) return;
     a.buf = &c->cache.bufs[state];
     a.page = page;
     a.n_head = s->n_head;
@@ -258,10 +256,8 @@ static void infer__page_move(infer_context *c, int32_t state, int32_t page, char
 static void infer__cell_move(infer_context *c, int32_t state, int32_t cell, char *data, int out) {
     const infer__ops *ops = infer__state_ops(c, state);
     uint64_t n = infer__page_of_state(c, state);
-    if (!infer__state_here(c->model, state)) {
-        infer__rest_move(c, state, cell, data, out);
-        return;
-    }
+    if (!infer__state_here(c->model, state) || (c->share && !out)) infer__rest_move(c, state, cell, data, out);
+    if (!infer__state_here(c->model, state)) return;
     if (!out) {
         ops->upload(&c->ctx, &c->cache.bufs[state].buf, (uint64_t)cell * n, data, n);
         return;

@@ -326,7 +326,10 @@ int name_by_rows(checkpoint *c, st_tensor *t, int64_t layer, const char *rest) {
     const char *end, *number = "";
     const name_row *r = row_for(f->names, layer < 0, rest, &end, &number);
     if (r == NULL) r = row_for(layer >= 0 ? IN_LAYERS : OUTSIDE, -1, rest, &end, &number);
-    if (r == NULL) return cli_fail(c->command, "tensor %s is not known in a model of this kind (%s)", t->name, f->arch) == CLI_DONE;
+    if (r == NULL) {
+        const char *method = infer_json_string(cfg(c, "quantization_config.quant_method"), NULL);
+        return cli_fail(c->command, "tensor %s is not known in a model of this kind (%s%s%s)", t->name, f->arch, method ? ", quantised by " : "", method ? method : "") == CLI_DONE;
+    }
     if (strcmp(r->to, "output") == 0 && cfg_tied(c) == 1) {
         if (!c->partial) return 1;
         return cli_fail(c->command, "tensor %s: in this model the head is the embedding, and files have no place for what is added to one of them only", t->name) == CLI_DONE;
@@ -341,6 +344,9 @@ static int apply(checkpoint *c, st_tensor *t) {
     int done;
     if (t->used || is_scale(t->name) || left_out(c, t->name)) return 1;
     if (layer >= (int64_t)c->n_layers && !(c->family->flags & NEXT_BLOCKS)) {
+        snprintf(same, sizeof same, "model.layers.%lld.eh_proj.weight", (long long)layer);
+        if (!c->partial && cfg_int(c, "num_nextn_predict_layers|num_mtp_modules|num_mtp_layers|mtp_num_layers|mtp_num_hidden_layers", 0) == 0 && st_find(&c->st, same) == NULL)
+            return cli_fail(c->command, "tensor %s: by config.json there are %.0f layers", t->name, (double)c->n_layers) == CLI_DONE;
         c->left_out++;
         return 1;
     }

@@ -185,7 +185,7 @@ static int check_usage(const job *j) {
     int ok = 1;
     if (j->out == NULL) ok = cli_usage_error("imatrix", "give a file to write: --out FILE") == CLI_DONE;
     else if (j->text && !j->model) ok = cli_usage_error("imatrix", "give a model") == CLI_DONE;
-    else if (!j->text && j->model) ok = cli_usage_error("imatrix", "give a text: -f FILE") == CLI_DONE;
+    else if (!j->text && j->model) ok = cli_usage_error("imatrix", j->in.n ? "give a text (-f FILE), or no model: --in files alone are merged" : "give a text: -f FILE") == CLI_DONE;
     else if (!j->text && j->in.n == 0) ok = cli_usage_error("imatrix", "give a model and a text (-f FILE), or files to merge (--in FILE)") == CLI_DONE;
     else if (!j->text && (j->resume || j->chunks || j->from || j->save_every)) ok = cli_usage_error("imatrix", "without a text there are no chunks to evaluate") == CLI_DONE;
     else if (j->resume && j->in.n) ok = cli_usage_error("imatrix", "--resume reads OUT, and no --in beside it") == CLI_DONE;

@@ -35,6 +35,16 @@ static const struct { const char *arch, *why; } NUMBERED[] = {
     {"minimax-01", "the decay of a layer follows from its number"},
 };
 
+/* Architectures where every n-th layer differs, by a key or by habit, and where an array of a flag for each layer may stand instead: for this library
+ * and for llama.cpp, which must take nothing else from the number of a layer (afmoe, llama4, smallthinker) or from how many there are (exaone4).
+ * A layer has the flag where its description has one of the marks, or (`without`) where it has none. */
+static const struct { const char *archs, *array, *period, *marks[2]; int without, predicting; } TURNS[] = {
+    {" cohere2 cohere2moe exaone-moe gemma-embedding gemma2 gemma3 gpt-oss laguna mellum modern-bert muse-glimmer olmo2 plamo3 ", "attention.sliding_window_pattern",
+     "attention.sliding_window_pattern", {"  # the last ", " positions on either side"}, 0, 0},
+    {" qwen35 qwen35moe qwen3next ", "attention.recurrent_layers", "full_attention_interval", {" a = softmax(", " a = softmax("}, 1, 1},
+};
+enum { N_TURNS = (int)(sizeof TURNS / sizeof TURNS[0]) };
+
 typedef struct pruning {
     file_model *m;
     char arch[128];
@@ -262,6 +272,82 @@ static const char *lines_of(const char *text, uint64_t layer, size_t *n) {
     }
 }
 
+static int has_mark(const char *lines, size_t n, const char *mark) {
+    const size_t length = strlen(mark);
+    size_t i;
+    for (i = 0; i + length <= n; i++)
+        if (memcmp(lines + i, mark, length) == 0) return 1;
+    return 0;
+}
+
+/* The flag that a layer has by a row of TURNS; -1 = it predicts further tokens, and is not described. */
+static int turn_of(const char *text, uint64_t layer, int row) {
+    size_t n = 0;
+    const char *lines = lines_of(text, layer, &n);
+    if (lines == NULL) return -1;
+    return (has_mark(lines, n, TURNS[row].marks[0]) || has_mark(lines, n, TURNS[row].marks[1])) != TURNS[row].without;
+}
+
+/* An array of flags in the place of the key `period`, or as the last one. */
+static int set_flags(file_model *m, const char *period, const char *array, const unsigned char *flags, size_t n) {
+    file_key *keys = cli_grow(m->command, m->keys, m->n_keys + 1, sizeof *keys), k;
+    size_t i;
+    if (keys == NULL) return 0;
+    m->keys = keys;
+    memset(&k, 0, sizeof k);
+    k.type = GGUF_ARRAY;
+    k.element = GGUF_BOOL;
+    k.n = n;
+    k.bytes = GGUF_ARRAY_HEAD + n;
+    k.name = cli_alloc(m->command, strlen(array) + 1, 1);
+    k.value = cli_alloc(m->command, k.bytes, 1);
+    if (k.name == NULL || k.value == NULL) {
+        free(k.name);
+        free(k.value);
+        return 0;
+    }
+    memcpy(k.name, array, strlen(array) + 1);
+    gguf_store(k.value, GGUF_BOOL, 4);
+    gguf_store(k.value + 4, n, 8);
+    memcpy(k.value + GGUF_ARRAY_HEAD, flags, n);
+    for (i = 0; i < m->n_keys && strcmp(keys[i].name, period) != 0; i++) {}
+    if (i == m->n_keys) m->n_keys++;
+    else {
+        free(keys[i].name);
+        free(keys[i].value);
+    }
+    keys[i] = k;
+    return 1;
+}
+
+/* Where layers take turns by number, and those that stay would take others: a flag for each, if the format has them. Without a flag that is set
+ * llama.cpp refuses the model: nothing is changed, and layers compute something else. */
+static int write_turns(const pruning *p, const char *before) {
+    char word[160], array[160], period[160];
+    unsigned char *flags;
+    const file_key *k;
+    uint64_t i;
+    int row, others = 0, any = 0, known = 1, ok = 1;
+    snprintf(word, sizeof word, " %s ", p->arch);
+    for (row = 0; row < N_TURNS && strstr(TURNS[row].archs, word) == NULL; row++) {}
+    if (row == N_TURNS) return 1;
+    snprintf(array, sizeof array, "%s.%s", p->arch, TURNS[row].array);
+    snprintf(period, sizeof period, "%s.%s", p->arch, TURNS[row].period);
+    k = file_find_key(p->m, array);
+    if (k && k->type == GGUF_ARRAY) return 1;
+    if ((flags = cli_alloc(p->m->command, (size_t)p->kept, 1)) == NULL) return 0;
+    for (i = 0; i < p->kept; i++) {
+        const int turn = turn_of(before, (uint64_t)p->m->was[i], row);
+        flags[i] = turn > 0;
+        any |= turn > 0;
+        if (turn < 0) known &= TURNS[row].predicting; /* these have no flag, or one that is not known */
+        else others |= turn != turn_of(before, i, row);
+    }
+    if (others && any && known) ok = set_flags(p->m, period, array, flags, (size_t)p->kept);
+    free(flags);
+    return ok;
+}
+
 static int check_layers(const pruning *p, const char *before, const char *after) {
     uint64_t i;
     for (i = 0; i < p->kept; i++) {
@@ -270,7 +356,8 @@ static int check_layers(const pruning *p, const char *before, const char *after)
         const char *a = lines_of(before, (uint64_t)was, &n), *b = lines_of(after, i, &k);
         if (a == NULL && b == NULL) break; /* from here on they predict further tokens */
         if (a == NULL || b == NULL || n != k || memcmp(a, b, n) != 0)
-            return cli_fail(p->m->command, "--prune-layers: layer %d would compute something else as layer %d of %d (infer info): of layers that take turns whole groups can go", was, (int)i, (int)p->kept) == CLI_DONE;
+            return cli_fail(p->m->command, "--prune-layers: layer %d would compute something else as layer %d of %d (infer info)%s", was, (int)i, (int)p->kept,
+                            (uint64_t)was == i ? ": it follows from the number of layers" : ": of layers that take turns whole groups can go") == CLI_DONE;
     }
     return 1;
 }
@@ -314,7 +401,7 @@ int file_prune(file_model *m, const char *list) {
     p.m = m;
     ok = read_shape(&p) && (p.gone = cli_alloc(m->command, (size_t)p.n, 1)) != NULL;
     if (ok) memset(p.gone, 0, (size_t)p.n);
-    ok = ok && parse(&p, list) && (before = describe(m, "the model")) != NULL && prune_keys(&p) && prune_tensors(&p) &&
+    ok = ok && parse(&p, list) && (before = describe(m, "the model")) != NULL && prune_keys(&p) && prune_tensors(&p) && write_turns(&p, before) &&
          (after = describe(m, "what would be left")) != NULL && check_layers(&p, before, after);
     free(before);
     free(after);

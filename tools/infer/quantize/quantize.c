@@ -51,18 +51,46 @@ static int kept(const job *j, const char *name) {
     return 0;
 }
 
-/* PATTERN=TYPE of the command line; the last one that fits counts. -1 = none. */
-static int32_t asked(const job *j, const char *name) {
+/* Types that hold whole numbers of values, which another type would change again. */
+static int has_blocks(uint32_t type) {
     infer_type_info t;
-    int32_t type = -1;
+    return type_info((int32_t)type, &t) && t.values > 1;
+}
+
+/* Does PATTERN=TYPE say something of a tensor? Vectors have plain types alone; so have routers and the like, unless one is named whole. */
+static int asks(const char *item, const file_tensor *t, int32_t *type) {
+    const size_t n = (size_t)(strrchr(item, '=') - item);
+    infer_type_info info;
+    if (!matches(item, n, t->name)) return 0;
+    *type = type_named(item + n + 1, &info);
+    return !has_blocks((uint32_t)*type) || recipe_takes(t) || (t->n_dims > 1 && strlen(t->name) == n && strncmp(item, t->name, n) == 0);
+}
+
+/* What the command line asks for; the last one counts. -1 = nothing. */
+static int32_t asked(const job *j, const file_tensor *t) {
+    infer_type_info info;
+    int32_t type = -1, its;
     int i;
-    if (j->embedding && strcmp(name, "token_embd.weight") == 0) type = type_named(j->embedding, &t);
-    if (j->output && strcmp(name, "output.weight") == 0) type = type_named(j->output, &t);
-    for (i = 0; i < j->types.n; i++) {
-        const char *equal = strrchr(j->types.items[i], '=');
-        if (matches(j->types.items[i], (size_t)(equal - j->types.items[i]), name)) type = type_named(equal + 1, &t);
-    }
+    if (j->embedding && strcmp(t->name, "token_embd.weight") == 0) type = type_named(j->embedding, &info);
+    if (j->output && strcmp(t->name, "output.weight") == 0) type = type_named(j->output, &info);
+    for (i = 0; i < j->types.n; i++)
+        if (asks(j->types.items[i], t, &its)) type = its;
     return type;
+}
+
+/* Patterns that say nothing of any tensor: a word may be wrong. */
+static void tell_idle(const job *j) {
+    int32_t type;
+    size_t k;
+    int i;
+    for (i = 0; i < j->types.n; i++) {
+        for (k = 0; k < j->in.n_tensors && !asks(j->types.items[i], &j->in.tensors[k], &type); k++) {}
+        if (k == j->in.n_tensors) fprintf(stderr, "warning: --type %s: there is no such matrix\n", j->types.items[i]);
+    }
+    for (i = 0; i < j->keep.n; i++) {
+        for (k = 0; k < j->in.n_tensors && !matches(j->keep.items[i], strlen(j->keep.items[i]), j->in.tensors[k].name); k++) {}
+        if (k == j->in.n_tensors) fprintf(stderr, "warning: --keep %s: there is no such tensor\n", j->keep.items[i]);
+    }
 }
 
 static int check_types(const job *j) {
@@ -79,12 +107,6 @@ static int check_types(const job *j) {
     return 1;
 }
 
-/* Types that hold whole numbers of values, which another type would change again. */
-static int has_blocks(uint32_t type) {
-    infer_type_info t;
-    return type_info((int32_t)type, &t) && t.values > 1;
-}
-
 /* The new type of each tensor. */
 static int plan(job *j) {
     layout l;
@@ -99,7 +121,7 @@ static int plan(job *j) {
     if (j->tensors == NULL || j->errors == NULL) return 0;
     for (i = 0; i < j->in.n_tensors; i++) {
         const file_tensor *from = &j->in.tensors[i];
-        int32_t type = asked(j, from->name), fits;
+        int32_t type = asked(j, from), fits;
         j->tensors[i] = *from;
         j->errors[i] = -1;
         if (type < 0 && from->natural != from->type && (j->recipe == NULL || kept(j, from->name))) type = (int32_t)from->natural;
@@ -124,14 +146,14 @@ static int plan_target(job *j, const converting *c, uint64_t header, uint64_t mo
     size_t i, n = 0;
     int status = list && types && bytes ? CLI_DONE : CLI_FAILED;
     for (i = 0; status == CLI_DONE && i < j->in.n_tensors; i++) {
-        if (j->tensors[i].type != j->in.tensors[i].type && asked(j, j->tensors[i].name) < 0) list[n++] = &j->in.tensors[i];
+        if (j->tensors[i].type != j->in.tensors[i].type && asked(j, &j->in.tensors[i]) < 0) list[n++] = &j->in.tensors[i];
         else other += j->tensors[i].bytes;
         other += j->model.alignment; /* at most, between tensors */
     }
     if (status == CLI_DONE && other >= most) status = cli_fail(j->command, "--target-size: what is not changed takes %.0f bytes already", (double)other);
     if (status == CLI_DONE) status = target_types(c, &j->importance, list, n, most - other, types, bytes);
     for (i = n = 0; status == CLI_DONE && i < j->in.n_tensors; i++) {
-        if (j->tensors[i].type == j->in.tensors[i].type || asked(j, j->tensors[i].name) >= 0) continue;
+        if (j->tensors[i].type == j->in.tensors[i].type || asked(j, &j->in.tensors[i]) >= 0) continue;
         j->tensors[i].type = (uint32_t)types[n];
         j->tensors[i].bytes = bytes[n++];
     }
@@ -273,11 +295,13 @@ static int check_model(const job *j, const char *path) {
     infer_model_params params;
     infer_model_info info;
     infer_error err;
+    size_t n;
     int ok;
     memset(&params, 0, sizeof params);
     if (infer_model_open(&model, path, &params, &err) != INFER_OK) return cli_fail(j->command, "%s: what it gives is no model: %s", j->in.path, err.message) == CLI_DONE;
     ok = infer_model_get_info(model, &info) == INFER_OK && info.computes;
     if (!ok) cli_fail(j->command, "%s: what it gives is no complete model: %s", j->in.path, infer_model_why_not(model));
+    else if (j->pre && infer_tokenize(model, "a", 1, 0, NULL, 0, &n, &err) != INFER_OK) ok = cli_fail(j->command, "--pre %s: %s", j->pre, err.message) == CLI_DONE;
     infer_model_close(model);
     return ok;
 }
@@ -387,12 +411,13 @@ static int run_job(job *j, const char *path) {
     j->model.keep_split = j->keep_split;
     if (status == CLI_DONE && !out_plan(&j->model)) status = CLI_FAILED;
     if (status == CLI_DONE) tell_unknown(j);
+    if (status == CLI_DONE) tell_idle(j);
     if (status == CLI_DONE && j->dry) status = j->error ? measure_all(j, c, "measuring") : CLI_DONE;
     else if (status == CLI_DONE) status = write_model(j, path);
     if (status != CLI_DONE) return status;
     if (j->n_fitted) fprintf(stderr, "%.0f tensors have rows that are no multiple of the type's blocks: they got another type\n", (double)j->n_fitted);
     set_outcome(j, 0, j->target ? "--target-size" : j->recipe ? recipe_name(j->recipe) : "as they are");
-    if (j->dry || j->error) print_plan(j);
+    if (j->dry || j->error || j->json) print_plan(j);
     return CLI_DONE;
 }
 
@@ -488,7 +513,7 @@ int cmd_quantize(int argc, char **argv) {
     int status;
     job j;
     const cli_option options[] = {
-        {"--type|--tensor-type", OPT_LIST, &j.types, "PATTERN=TYPE", "the type of tensors whose name has this part (* stands for anything)", 0, 0},
+        {"--type|--tensor-type", OPT_LIST, &j.types, "PATTERN=TYPE", "the type of matrices whose name has this part (* stands for anything)", 0, 0},
         {"--compare", OPT_STRING, &j.compared, "TYPE,TYPE,..", "with --dry-run: also the sizes and errors of these types", 0, 0},
         {"--keep-split", OPT_FLAG, &j.keep_split, NULL, "of a split model: write it split in the same places", 0, 0},
         {"--prune-layers", OPT_STRING, &j.prune, "N,N,..", "leave out these layers; the others move up, also for --type and --keep", 0, 0},
@@ -516,7 +541,7 @@ int cmd_quantize(int argc, char **argv) {
         const char *type = args[2] ? args[2] : args[1], *path = args[2] ? args[1] : NULL;
         j.threads = (int)threads;
         j.recipe = recipe_named(type);
-        if (j.recipe == NULL) status = cli_usage_error("quantize", "unknown type %s: one of %s", type, recipe_names());
+        if (j.recipe == NULL && (path || j.dry)) status = cli_usage_error("quantize", "unknown type %s: one of %s", type, recipe_names());
         else if (path == NULL && !j.dry) status = cli_usage_error("quantize", "give IN, OUT and TYPE");
         else status = run_command(&j, args[0], path, &common, argc, argv);
     }

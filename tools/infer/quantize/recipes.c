@@ -181,7 +181,7 @@ static int has_one(const char *name, const char *const *parts) {
 
 int recipe_takes(const file_tensor *t) {
     static const char *const stay[] = {
-        "_norm.", "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv", "ple_conv1d", "time_mix_", "channel_mix_lerp", "altup", "laurel",
+        "_norm.", "ple_norm_", "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv", "ple_conv1d", "time_mix_", "channel_mix_lerp", "altup", "laurel",
         "per_layer_model_proj", "attn_rel_b", "hc_", "attn_sinks", "ssm_a", "ssm_d", "ssm_x", "ssm_dt", "cls.", "output_res", NULL,
     };
     static const char *const but[] = {"time_mix_key", "time_mix_value", "time_mix_output", "time_mix_receptance", "time_mix_gate.weight", NULL};
