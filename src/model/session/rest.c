@@ -107,9 +107,8 @@ static uint64_t infer__rest_floats(const infer__plan *p, const infer_model *m) {
 }
 
 static uint64_t infer__rest_bytes(infer__plan *p, const infer_model *m) {
-    p->rest_floats = 0;
-    if (infer__follows(m) || !infer__ranged(m)) return 0;
     p->rest_floats = infer__rest_floats(p, m);
+    if (infer__follows(m) || !infer__ranged(m)) return 0;
     return sizeof(int32_t) *
            (p->rest_floats + INFER__MSG_WORDS + p->block_len + 2 * INFER__CACHE_GROUPS * (uint64_t)p->n_seq);
 }
