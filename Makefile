@@ -16,13 +16,13 @@ export CC CXX MINUTES
 SRC := kernels_embed.h $(wildcard src/*.h src/*.c src/*/*.h src/*/*.c src/*/*/*.h src/*/*/*.c)
 TESTS := $(wildcard tests/*.c tests/*.h)
 TOOL := $(patsubst tools/infer/%.c,build/tool/%.o,$(wildcard tools/infer/*.c tools/infer/*/*.c tools/infer/*/*/*.c)) build/impl.o
-# `infer serve` needs GNU libmicrohttpd; without it the program says so. HTTP= builds without it in any case. `infer map` shares the other files
+# `infer serve` needs GNU libmicrohttpd; without it the program says so. HTTP= builds without it in any case. The folder serve/http needs the library; `infer map` shares the other files
 HTTP := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo yes)
 ifeq ($(HTTP),yes)
 HTTP_CFLAGS := -DCLI_HTTP $(shell pkg-config --cflags libmicrohttpd)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd)
 else
-TOOL := $(filter-out $(patsubst %,build/tool/serve/%.o,http server route page socket chat_completions completions responses messages embeddings text status),$(TOOL))
+TOOL := $(filter-out build/tool/serve/http/%,$(TOOL))
 endif
 CHECK = $(CC) -std=c11 -g $(WARN) -DINFER_QUIET -Itests tests/check.c -o $@
 
@@ -73,7 +73,7 @@ build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/d
 build/tool:
 	mkdir -p $@
 
-.PHONY: install dist doubles mpi run test check gpu san cross fuzz deep switches bench-switches bench bench-count bench-sample bench-gpu bench-text \
+.PHONY: install dist doubles mpi run test check gpu san cross fuzz deep switches bench-switches bench bench-adapters bench-count bench-sample bench-gpu bench-text \
 	amalgamate format help clean
 run: build/infer
 	@printf '%s' "$(PROMPT)"; build/infer run $(MODEL) -p "$(PROMPT)" -n 64 --temp 0
@@ -108,6 +108,10 @@ bench-gpu: build/bench_gpu
 	build/bench_gpu $(or $(BACKEND),cuda)
 bench-sample: build/bench_sample
 	build/bench_sample 101
+build/bench_adapters: tests/bench_adapters.c $(SRC) | build/tool
+	$(CC) -O2 $(WARN) -Wno-unused-function -DINFER_QUIET $< -o $@ $(LIBS)
+bench-adapters: build/bench_adapters
+	build/bench_adapters $(MODEL) $(LORA) $(or $(THREADS),1)
 bench-count: build/bench_count
 	$(PYTHON) tests/bench_count.py $(if $(UPDATE),--update) --types=$(TYPES)
 bench-text:
@@ -146,6 +150,7 @@ help:
 	@echo "make switches     infer.h with each pair of INFER_NO_* switches, without warnings"
 	@echo "make bench-switches  size and compile time with each of them (UPDATE=1: into docs/benchmarks.md)"
 	@echo "make bench        tokens per second of MODEL"
+	@echo "make bench-adapters  what an adapter costs a token (MODEL=file LORA=file THREADS=1)"
 	@echo "make bench-sample milliseconds to choose a token, by stage and vocabulary"
 	@echo "make bench-gpu    a GPU's bandwidth and its share in products of each storage type (BACKEND=cuda, hip, metal, opencl)"
 	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,...)"

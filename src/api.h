@@ -357,7 +357,7 @@ a scale per 64 values (1e-8; rounding weights to F16 has 3e-8). On the CPU, resu
 threads, on the batch, or on what other sessions do: every sum has a fixed order. They may differ in the last bits
 between CPU levels (fused multiply-add); select a level with model_params.cpu_level or the environment variable
 INFER_CPU_LEVEL.
-context_params.kv_type determines how the cache is rounded.
+context_params.kv_type determines how the cache is stored.
 
 On Linux and Windows a process needs permission to use AMX, Intel's tiles. The library requests it when a level with AMX
 is first needed: when a model is opened with INFER_CPU_BEST or such a level, or when infer_cpu_level_name is asked

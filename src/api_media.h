@@ -94,9 +94,9 @@ INFER_API infer_result infer_media_encode_sound(infer_media **out, infer_model *
 /* Positions that it takes in a prompt, with the tokens around it; of these, embeddings; 0 for NULL. */
 INFER_API int32_t infer_media_positions(const infer_media *media, int32_t *embeddings);
 /* The embeddings themselves: number 0, 1, .. of what it consists of (tiles of a picture, pieces of a long sound), *n
- * rows of
- * *width floats, which live as long as the media; NULL when there are no more. For hosts that use a projector without a
- * text model: its file can be opened by infer_model_open; such a model encodes, and has neither text nor sessions. */
+ * rows of *width floats, which live as long as the media; NULL when there are no more. For hosts that use a projector
+ * without a text model: its file can be opened as a model, in any way; such a model encodes, and has neither text nor
+ * sessions. */
 INFER_API const float *infer_media_embeddings(const infer_media *media, int32_t number, int32_t *n, int32_t *width);
 /* The tokens of a text with a marker for each of n_media pictures and sounds: as infer_tokenize with these flags gives
  * them (of INFER_TEXT_ADD_SPECIAL only BOS), and tokens below -1 for embeddings, whose values depend on the picture

@@ -139,12 +139,12 @@ static INFER__UNUSED infer_result check_model_open(infer_model **out, const char
 #    include "test_gpu_models.c"
 #    include "test_gpu_ranges.c"
 #    include "test_gpu_adapters.c"
-#    include "test_gpu_queue.c"
 #    include "test_gpu_media.c"
 #    ifdef INFER__METAL_LIBRARY
 #      include "test_gpu_metal.c"
 #    endif
 #    include "test_gpu_places.c"
+#    include "test_gpu_queue.c"
 #    include "test_gpu_stack.c"
 #    include "test_gpu_upload.c"
 #    include "test_gpu_verdict.c"

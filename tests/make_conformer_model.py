@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Small projector files with random weights, tests/data/media/gemma4a.gguf: an encoder of pictures (gemma4v) and one of sound
-(gemma4a, a conformer); and gemma4ua.gguf: a matrix of samples. What llama.cpp makes of them is recorded beside them. Needs numpy.
+(gemma4a, a conformer); and gemma4ua.gguf: a matrix of samples. What llama.cpp makes of them is recorded beside them. And a tiny one for tests/fuzz. Needs numpy.
 
     make_conformer_model.py [LARGE]
 
@@ -13,6 +13,7 @@ import numpy as np
 import make_indexer_models as base
 
 SMALL = {"bins": 40, "width": 32, "ff": 48, "layers": 3, "heads": 2, "channels": (12, 6), "mid": 40, "out": 64}
+TINY = {"bins": 8, "width": 8, "ff": 6, "layers": 1, "heads": 2, "channels": (3, 2), "mid": 5, "out": 4}
 LARGE = {"bins": 128, "width": 1024, "ff": 4096, "layers": 12, "heads": 8, "channels": (128, 32), "mid": 1536, "out": 2560}
 # of matrices, and of the layers where they are: lowest and highest input, lowest and highest result
 RANGES = {"attn_q": (-1.5, 1.25, -3, 2.5), "attn_out": (-0.75, 1, -1, 1.5), "ffn_up": (-2, 1.75, -2.5, 3), "ffn_down": (-1, 1.5, -2, 2),
@@ -95,3 +96,4 @@ if __name__ == "__main__":
     else:
         main(os.path.join(here, "gemma4a.gguf"), keys(SMALL, True), list(tensors(SMALL, True)), True)
         main(os.path.join(here, "gemma4ua.gguf"), *raw(), False)
+        main(os.path.join(base.HERE, "fuzz", "corpus_model", "gemma4a.gguf"), keys(TINY, False), list(tensors(TINY, False)), True)

@@ -449,8 +449,8 @@ static void test_attention_levels(void) {
     }
 }
 
-/* What is read of a page is what the type's decode gives, bit by bit, on every instruction set; turning there and back
- * changes nothing. */
+/* What is read of a page is what the type's decode gives, bit by bit, on every instruction set; transposed twice, it
+ * is what it was. */
 static void test_attention_cache(void) {
     static const int32_t dims[] = {1, 16, 31, 32, 33, 64, 80, 128};
     static float keys[INFER__PAGE * 160], values[INFER__PAGE * 160];

@@ -1,5 +1,5 @@
 /* test_compress.c: entries of compressed attention beside sums in double, for any threads, cut of the rows and level; streams
- * that go to each other; tables of experts that are not there. Uses helpers of test_ops.c and test_hostile_keys.c. */
+ * that are mixed; tables that name experts which do not exist. Uses helpers of test_ops.c and test_hostile_keys.c. */
 
 enum { COMPRESS_LEN = 272, COMPRESS_PAGES = COMPRESS_LEN / INFER__PAGE };
 
@@ -164,7 +164,7 @@ static void test_compress_streams(void) {
                     sum += m[i][j] = exp((double)raw[r * wide + 2 * n + i * n + j] * scale[2] + offset[2 * n + i * n + j]);
                 for (j = 0; j < n; j++) m[i][j] = m[i][j] / sum + 1e-3;
             }
-            for (round = 1; round < 2 * n; round++) /* columns, and then in turns */
+            for (round = 1; round < 2 * n; round++) /* columns, then rows, and so on */
                 for (i = 0; i < n; i++) {
                     for (j = 0, sum = 1e-3; j < n; j++) sum += round % 2 ? m[j][i] : m[i][j];
                     for (j = 0; j < n; j++) *(round % 2 ? &m[j][i] : &m[i][j]) /= sum;

@@ -1,6 +1,6 @@
 /* test_float.c: products with F32, F16 and BF16 weights: every level that this CPU has against the definition, bit for
- * bit (F32, F16), a plain version of the same sums (BF16), or exact sums (BF16, tiles, integers); a column alone against
- * many. */
+ * bit (F32, F16), a plain version of the same sums (BF16), or exact sums (BF16, tiles, integers); GEMV against
+ * many columns. */
 
 enum { FLOAT_PAD = 3 };
 
@@ -145,7 +145,7 @@ static void float_case(infer__ctx *c, int id, int32_t first, int32_t rows, int32
             CHECK(ops_near(y[j * sy + i], twin, all, 1e-6));
             CHECK(ops_near(y[j * sy + i], float_exact(row, col, cols), all, 1.0 / 256)); /* half of a unit, and sums */
         }
-    for (j = 0; j < n_x; j += 1 + j / 4) { /* alone: other blocks, other cuts */
+    for (j = 0; j < n_x; j += 1 + j / 4) { /* GEMV: other blocks, other cuts */
         infer__tensor one = ops_tensor(&buf, x, 1, cols, cols + FLOAT_PAD);
         one.offset += (uint64_t)j * (uint64_t)one.stride * sizeof *x;
         if (prepared) infer__float_prepare(c, &one);

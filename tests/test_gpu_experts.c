@@ -51,7 +51,7 @@ static int32_t gpu_experts_far(const float *out, const float *exact, int32_t row
 
 /* Against exact a device is no worse than the CPU's own rounding by much: a prompt at once, three times (the third may be
  * a recording). A prompt's halves are much better than the CPU's 8 bits, and than BF16; `tips`: in all rows but one or two,
- * where the choice of experts tips over. Then by 9 and at last 6: dense products are rounded to 8 bits there, so choices tip
+ * where the choice of experts tips over. Then by 9 and at last 6: activations of dense products are quantised there, so choices tip
  * over here and there. */
 static void gpu_experts_case(const char *path, int tips, const infer__quant *all, const infer__quant *down) {
     enum { N = 150 };
@@ -64,7 +64,7 @@ static void gpu_experts_case(const char *path, int tips, const infer__quant *all
     if (!file) return;
     memset(&r, 0, sizeof r);
     r.n = N;
-    for (g = 0; g < 3; g++) { /* exact on the CPU, rounded there, rounded on the device */
+    for (g = 0; g < 3; g++) { /* exact on the CPU, quantised there, quantised on the device */
         infer_model_params p;
         infer_model *m = NULL;
         infer_session *s;

@@ -65,7 +65,7 @@ static void gpu_close_to(const char *how, const float *a, const float *b, size_t
 
 /* ---- every way of evaluating, at every placement ------------------------------------------------------------------ */
 
-/* The first layer of gpu_want's model whose keys and values later ones read: they are at one place. */
+/* The first layer of gpu_want's model whose keys and values later ones read: they are on one device. */
 static int32_t gpu_together;
 static int32_t gpu_whole(int32_t want, int32_t layers) { return want > gpu_together && want < layers ? gpu_together : want; }
 
@@ -306,7 +306,7 @@ static void test_gpu_model_rounded(void) {
         check_detail = files[k];
         check_live = check_fail_at = 0;
         memset(&r, 0, sizeof r);
-        for (g = 0; g < 3; g++) { /* exact on the CPU, rounded there, rounded on the device */
+        for (g = 0; g < 3; g++) { /* exact on the CPU, quantised there, quantised on the device */
             infer_session *s;
             size_t n;
             gpu_exact = g == 0;
@@ -332,7 +332,7 @@ static void test_gpu_model_rounded(void) {
                 memset(out, 0, n * sizeof *out);
                 arch_eval(s, &r, 0, N, each[i], out);
                 nmse = check_nmse(out, r.x, n);
-                CHECK(nmse > 1e-8); /* rounded at all */
+                CHECK(nmse > 1e-8); /* quantised at all */
                 CHECK(nmse <= 1.2 * rounded + 1e-6);
             }
             infer_session_destroy(s);

@@ -372,7 +372,7 @@ static void test_gpu_ops_moe_rows(void) {
     }
 }
 
-/* 1 to 8 rows, not exact: x is rounded once for both calls of a case where the type takes it so. The CPU's scalar level
+/* 1 to 8 rows, not exact: x is quantised once for both calls of a case where the type takes it so. The CPU's scalar level
  * sums the same integers. */
 static void test_gpu_ops_moe_rounded(void) {
     const infer__quant *q;
@@ -485,7 +485,7 @@ static void gpu_moe_whole(gpu_pair *p, const infer__quant *q, int32_t n, int kin
                 error += d * d;
                 norm += y * y;
             }
-        CHECK(error <= (j ? 1e-4 : 1e-10) * norm); /* what is rounded anew may differ by a step */
+        CHECK(error <= (j ? 1e-4 : 1e-10) * norm); /* what is quantised again may differ by a step */
         free(z);
     }
     for (j = 0; j < 3; j++) {

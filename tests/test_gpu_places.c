@@ -94,7 +94,7 @@ static void places_arch_run(void) {
     free(r.data);
 }
 
-/* Exact numbers: what every place gets per pass, and the residual stream down and up where the place changes. */
+/* Exact numbers: what every device gets per pass, and the residual stream down and up where the device changes. */
 static void test_gpu_places_traffic(void) {
     static const float halves[2] = {1, 1};
     const uint64_t block = sizeof(int32_t) * (INFER__GPU_PASS_HEAD + 3 * 40 + 1 + 1 + 2 * 3);

@@ -65,11 +65,13 @@ static void test_gpu_queue(void) {
     }
 }
 
-/* Blocks that predict are on the device behind all layers, or on the CPU behind one of them that is there. */
+/* Blocks that predict are on the device behind all layers, on the second one behind layers of two, or on the CPU behind one of them
+ * that is there. */
 static void gpu_nextn(unsigned char *image, size_t n) {
-    draft_out *got = (draft_out *)calloc(1, sizeof *got);
-    int32_t layers;
-    for (layers = 0; image && layers < 2; layers++) {
+    draft_out *got = (draft_out *)calloc(1, sizeof *got), *alone = (draft_out *)calloc(1, sizeof *alone);
+    int32_t how;
+    for (how = 0; image && how < 4; how++) { /* all; one; all, and one, over two devices */
+        const int32_t layers = how & 1, two = how >> 1;
         infer_model_params p;
         infer_model *m;
         infer_generate_info info;
@@ -78,16 +80,21 @@ static void gpu_nextn(unsigned char *image, size_t n) {
         p.exact = 1;
         p.backend = check_backend();
         p.gpu_layers = layers;
+        if (two && !places_two(p.devices)) break;
+        if (two) p.shares[0] = p.shares[1] = 1;
         if ((m = nextn_open(image, n, &p)) == NULL) continue;
-        CHECK(m->layers[m->hp.n_layer].place == (layers ? INFER__ON_CPU : INFER__ON_DEVICE));
+        CHECK(m->n_devices == 1 + two && (!two || layers || (m->devices[0].n_layers > 0 && m->devices[1].n_layers > 0)));
+        CHECK(m->layers[m->hp.n_layer].place == (layers ? INFER__ON_CPU : INFER__ON_DEVICE + two));
         info = draft_go(m, NULL, 4, 0, 60, NULL, got);
         CHECK(got->n == 60 && info.drafted > 40 && info.accepted > info.drafted * 9 / 10);
+        if (how == 0) memcpy(alone, got, sizeof *got);
+        else if (layers == 0) CHECK(memcmp(got->tokens, alone->tokens, 60 * sizeof *got->tokens) == 0); /* the same bits on each device */
         if (layers == 0) { /* memory as predicted; the blocks leave and come back */
             infer_context *c = NULL;
             infer_memory memory;
             infer_error e;
             CHECK(infer_context_create(&c, m, NULL, &e) == INFER_OK && infer_context_memory(c, &memory) == INFER_OK);
-            CHECK(memory.device > 0 && infer__gpu_used(m->devices[0].gpu) == memory.device);
+            CHECK(memory.device > 0 && infer__gpu_used(m->devices[0].gpu) + (two ? infer__gpu_used(m->devices[1].gpu) : 0) == memory.device);
             CHECK(infer_context_destroy(c) == INFER_OK);
             CHECK(infer_model_offload(m, &e) == INFER_OK && infer_model_reload(m, &e) == INFER_OK);
             info = draft_go(m, NULL, 4, 0, 60, NULL, got);
@@ -97,6 +104,7 @@ static void gpu_nextn(unsigned char *image, size_t n) {
     }
     free(image);
     free(got);
+    free(alone);
 }
 static void test_gpu_nextn(void) {
     size_t n = 0, i;

@@ -201,7 +201,7 @@ static void test_gpu_record(void) {
     infer_session_destroy(t);
     infer_session_destroy(u);
     rec_shut(&p);
-    if (!rec_open(&p, 3)) return; /* a pass in two places is not recorded */
+    if (!rec_open(&p, 3)) return; /* a pass over the CPU and a device is not recorded */
     for (i = 0; i < 4; i++) rec_eval(&p, ids + i, 1, "half the layers");
     CHECK(rec.records == 0);
     rec_shut(&p);

@@ -9,7 +9,7 @@ typedef struct gpu_mix {
 } gpu_mix;
 
 /* Where both round, sums of integers are the same, and float sums differ by their order. A norm before the rounding may
- * make it choose the other neighbour here and there: NMSE then. */
+ * make it choose the other of two codes here and there: NMSE then. */
 static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
     gpu_tensor before, x, y[3], to;
     gpu_weight w[3], b[3], nw;
@@ -18,7 +18,7 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
     infer__add_args add;
     infer__matmul_args a;
     int32_t j, g, i, r;
-    int alike; /* x is rounded to 8 bits on both, or on neither */
+    int alike; /* x is quantised on both, or on neither */
     double *sizes = (double *)calloc((size_t)t->n * 2048, sizeof *sizes);
     float *v = ops_floats((size_t)t->cols);
     gpu_tensor *result;
@@ -83,8 +83,8 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
         else {
             float *z = (float *)gpu_fetch(p, &o->on_gpu);
             size_t floats = (size_t)(o->on_cpu.bytes / sizeof *z);
-            /* a value that is rounded to the other side in a few rows counts much; so does x rounded here only */
-            /* that of rounding to 8 bits is about 3e-5; where most of an activation is saturated, the rest has more */
+            /* a value that is rounded to the other side in a few rows counts much; so does x quantised here only */
+            /* that of quantising to 8 bits is about 3e-5; where most of an activation is saturated, the rest has more */
             double most = alike ? 3e-5 : t->act && t->n > 64 ? 2e-3 : 1e-4;
             CHECK(check_nmse(z, (const float *)o->on_cpu.host, floats) < most);
             free(z);
@@ -104,7 +104,7 @@ static void gpu_mix_case(gpu_pair *p, const gpu_mix *t, uint64_t launches) {
     check_detail = "";
 }
 
-/* 1 when products of a type take rounded input here. */
+/* 1 when products of a type take quantised input here. */
 static int gpu_has_dots(const infer__quant *q) {
     int32_t i;
     for (i = 0; i < INFER__MODULE_COUNT; i++)

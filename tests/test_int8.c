@@ -1,5 +1,5 @@
 /* test_int8.c: integer dot products: what a storage type's unpack gives, every level against the scalar one, and the
- * whole product against its definition: the sum of decode(w) * d * q, where x was rounded to d * q. Types and levels
+ * whole product against its definition: the sum of decode(w) * d * q, where x was quantised to d * q. Types and levels
  * come from their tables. */
 #if defined(__linux__)
 #  include <fcntl.h>
@@ -456,7 +456,7 @@ static void int8_matmul_case(const infer__quant *t, int32_t rows, int32_t cols) 
                 continue;
             }
             int8_matmul_defined(&w, x, 5, stride, y);
-            for (j = 0; j < N; j += 5) { /* alone, and two together */
+            for (j = 0; j < N; j += 5) { /* GEMV, and two columns */
                 int8_matmul(&c, &w, x + j * stride, j ? 1 : 2, stride, z);
                 CHECK(memcmp(y + j * rows, z, (size_t)(j ? rows : 2 * rows) * sizeof *y) == 0);
             }
@@ -508,7 +508,7 @@ static void test_int8_exact(void) {
         c.exact = 0;
         int8_matmul(&c, &w, x, N, COLS, z);
         CHECK(check_nmse(z, y, N * ROWS) < 3e-5);
-        CHECK(check_nmse(z, y, N * ROWS) > 1e-6); /* rounded at all */
+        CHECK(check_nmse(z, y, N * ROWS) > 1e-6); /* quantised at all */
         memcpy(y, z, N * ROWS * sizeof *y);
         x[BAD * COLS + 300] = i & 1 ? NAN : INFINITY;
         int8_matmul(&c, &w, x, N, COLS, z);

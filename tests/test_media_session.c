@@ -591,7 +591,70 @@ static void test_media_alone(void) {
     CHECK(infer_media_free(b) == INFER_OK && infer_model_close(text) == INFER_OK && infer_model_close(alone) == INFER_OK && check_live == 0);
 }
 
+static size_t seen_file_read(void *user, uint64_t offset, void *dst, size_t n) {
+    memcpy(dst, (const char *)user + offset, n);
+    return n;
+}
+
+/* A projector's file in memory, behind callbacks, or opened in slices, encodes as one that is opened by its path. */
+static void test_media_alone_ways(void) {
+    const char *path = check_data("media/gemma4a.gguf");
+    infer_model *m[5] = { NULL };
+    infer_loading *l[2] = { NULL, NULL };
+    static float samples[4000];
+    const infer_sound sound = { .samples = samples, .n = 4000, .rate = 16000 };
+    infer_error e;
+    size_t size, i;
+    char *data = check_read(path, &size);
+    const infer_io io = { .user = data, .read = seen_file_read, .size = size };
+    infer_media *first = NULL;
+    int32_t n, width, other, same;
+    for (i = 0; i < 4000; i++) samples[i] = (float)(i * i % 61) / 61 - 0.5f;
+    CHECK(infer_model_open(&m[0], path, NULL, &e) == INFER_OK && infer_model_open_memory(&m[1], data, size, NULL, &e) == INFER_OK);
+    CHECK(infer_model_open_io(&m[2], &io, 1, NULL, &e) == INFER_OK && infer_model_open_begin(&l[0], path, NULL, &e) == INFER_OK);
+    CHECK(infer_model_open_memory_begin(&l[1], data, size, NULL, &e) == INFER_OK);
+    for (i = 0; i < 2 && l[i]; i++) {
+        while (infer_loading_step(l[i], 1, &e) == INFER_MORE) {}
+        CHECK(infer_loading_end(l[i], &m[3 + i]) == INFER_OK);
+    }
+    for (i = 0; i < 5 && m[i]; i++) {
+        infer_media *x = NULL;
+        CHECK(infer_media_encode_sound(&x, m[i], &sound, NULL, &e) == INFER_OK);
+        if (!x) check_note(__FILE__, __LINE__, e.message);
+        else if (i == 0) first = x;
+        else {
+            const float *a = infer_media_embeddings(first, 0, &n, &width), *b = infer_media_embeddings(x, 0, &other, &same);
+            CHECK(a && b && n == other && width == same && memcmp(a, b, sizeof *a * (size_t)n * (size_t)width) == 0);
+        }
+        if (i) CHECK(infer_media_free(x) == INFER_OK);
+    }
+    CHECK(infer_media_free(first) == INFER_OK);
+    for (i = 0; i < 5; i++) CHECK(infer_model_close(m[i]) == INFER_OK);
+    free(data);
+}
+
+/* A projector's file whose encoder is refused: encoding says why, not that there is no projector. */
+static void test_media_alone_refused(void) {
+    size_t size, at = 0;
+    char *data = check_read(check_data("media/gemma3nv.gguf"), &size);
+    uint8_t rgb[3] = { 0, 0, 0 };
+    infer_image image = { .width = 1, .height = 1, .rgb = rgb };
+    infer_model *m = NULL;
+    infer_media *x = NULL;
+    infer_error e;
+    while (at + 8 < size && memcmp(data + at, "gemma3nv", 8) != 0) at++;
+    CHECK(at + 8 < size);
+    data[at + 5] = '9';
+    CHECK(infer_model_open_memory(&m, data, size, NULL, &e) == INFER_OK);
+    CHECK(infer_media_encode(&x, m, &image, 1, NULL, &e) == INFER_ERR_UNSUPPORTED && !x);
+    CHECK_HAS(e.message, "pictures: projector type \"gemma9nv\"");
+    CHECK(infer_model_close(m) == INFER_OK);
+    free(data);
+}
+
 static void suite_media_session(void) {
+    RUN(test_media_alone_ways);
+    RUN(test_media_alone_refused);
     RUN(test_media_whole);
     RUN(test_media_alone);
     RUN(test_media_logits);

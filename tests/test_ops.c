@@ -480,7 +480,7 @@ static void test_ops_rope(void) {
     free(was);
 }
 
-/* Pairs that turn by other positions than the row's own, and two that have none of their own. */
+/* Pairs that rotate by other positions than the row's own, and two that have none of their own. */
 static void test_ops_rope_axes(void) {
     enum { N = 3, ROT = 12 };
     static const uint8_t axes[ROT / 2] = { 0, 1, 2, 2, 3, 0 };

@@ -265,6 +265,9 @@ static void test_conformer_files(void) {
         { CONFORMER, "a.blk.2.norm_conv.weight", "a.blk.2.conv_norm.waight", 0, "a.blk.2.norm_conv.weight" },
         { CONFORMER, "a.blk.0.ffn_down_1.input_max", "a.input_projection.input_max", 0, "tensor a.input_projection.weight: no range" },
         { CONFORMER, "a.blk.0.ffn_down_1.input_max", "a.blk.0.attn_k_rel.input_max", 0, "tensor a.blk.0.attn_k_rel.weight: no range" },
+        { CONFORMER, "a.blk.0.ffn_down_1.input_max", "a.blk.0.ffn_down_1.input_mix", 0, "tensor a.blk.0.ffn_down_1.input_mix" },
+        { CONFORMER, "a.blk.0.ffn_down_1.input_max", "a.blk.0.ffn_dawn_1.input_max", 0, "tensor a.blk.0.ffn_dawn_1.input_max" },
+        { CONFORMER, "a.blk.1.ffn_down.input_max", "a.blk.1.norm_out.input_max", 0, "" },
         { CONFORMER_RAW, "clip.audio.embedding_length", NULL, 128, "embeddings are 640 values, the layers need 128" },
         { CONFORMER_RAW, "clip.audio.num_mel_bins", NULL, 641, "clip.audio.num_mel_bins" },
     };

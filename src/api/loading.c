@@ -140,7 +140,7 @@ static infer_result infer__loading_go(infer_loading *x) {
         if (infer__budget_over(&x->budget, 1)) return INFER_MORE;
     }
     r = infer__model_step(x->m, &x->opening, &x->budget, &x->error);
-    return r == INFER_OK ? infer__model_projector(x->m, NULL, &x->error) : r;
+    return r == INFER_OK ? infer__model_projector(x->m, &x->files.origin, &x->error) : r;
 }
 
 INFER_API infer_result infer_loading_step(infer_loading *loading, int32_t budget_ms, infer_error *err) {

@@ -192,6 +192,7 @@ INFER_API infer_result infer_model_open_v(infer_model **out, const char *path, c
 
 INFER_API infer_result infer_model_open_memory_v(infer_model **out, const void *data, size_t size,
                                                  const infer_model_params *params, infer_error *err, uint32_t version) {
+    infer__gguf_origin own;
     infer_model *m;
     infer_result r;
     if (out) *out = NULL;
@@ -199,22 +200,29 @@ INFER_API infer_result infer_model_open_memory_v(infer_model **out, const void *
     if (r != INFER_OK) return r;
     r = data ? infer__gguf_open_memory(&m->gguf, &m->mem, &m->report, data, size, err)
              : infer__error(err, INFER_ERR_ARGUMENT, "data is NULL");
-    r = infer__model_finish(&m, NULL, r, err);
+    memset(&own, 0, sizeof own);
+    own.data = data;
+    own.size = size;
+    r = infer__model_finish(&m, &own, r, err);
     *out = m; /* not before: a callback could use or close what is not whole */
     return r;
 }
 
 INFER_API infer_result infer_model_open_io_v(infer_model **out, const infer_io *io, int32_t n_io,
                                              const infer_model_params *params, infer_error *err, uint32_t version) {
+    infer__gguf_origin own;
     infer_model *m;
     infer_result r;
     if (out) *out = NULL;
     r = infer__model_start(out ? &m : NULL, params, version, err);
     if (r != INFER_OK) return r;
+    memset(&own, 0, sizeof own);
+    own.io = io;
+    own.n_io = n_io;
     if (!io) r = infer__error(err, INFER_ERR_ARGUMENT, "io is NULL");
     else if (n_io < 1) r = infer__error(err, INFER_ERR_ARGUMENT, "n_io is %d", (int)n_io);
     else r = infer__gguf_open_io(&m->gguf, &m->mem, &m->report, io, n_io, err);
-    r = infer__model_finish(&m, NULL, r, err);
+    r = infer__model_finish(&m, &own, r, err);
     *out = m; /* not before: a callback could use or close what is not whole */
     return r;
 }

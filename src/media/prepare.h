@@ -50,6 +50,9 @@ typedef struct infer__tile_marks {
     int32_t overview_first;
 } infer__tile_marks;
 
+/* Samples of a frame where these are the encoder's input. */
+enum { INFER__SAMPLES = 640 };
+
 /* How a spectrogram is made; hops of 160 samples at 16 kHz. */
 typedef struct infer__mel {
     int32_t window, fft; /* samples */

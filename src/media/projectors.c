@@ -227,7 +227,7 @@ static const infer__mel INFER__MEL_QWEN3A = {
 static const infer__mel INFER__MEL_GEMMA4A = {
     .window = 320, .fft = 512, .before = 160, .chunk = 3000, .unit = 1, .apart = 1, .plain = 1};
 
-static const infer__mel INFER__MEL_GEMMA4UA = {.raw = 640, .chunk = INT32_MAX, .unit = 1};
+static const infer__mel INFER__MEL_GEMMA4UA = {.raw = INFER__SAMPLES, .chunk = INT32_MAX, .unit = 1};
 
 static const infer__tile_marks INFER__MARKS_IDEFICS3 = {
     .overview_before = "\n\n<fake_token_around_image><global-img>", .overview_after = "<fake_token_around_image>",

@@ -569,6 +569,7 @@ typedef struct infer__plan {
     uint64_t top_scratch;                  /* floats at its end */
     uint64_t work_bytes, x_bytes, block_len;
     uint64_t rest_bytes;                   /* of rows and message for layers elsewhere; 0 = there are none */
+    uint64_t rest_floats;                  /* those of the rows */
     uint64_t parts_bytes;                  /* of the results of a product in parts; 0 = there are none */
     uint64_t device_bytes;                 /* of a device beside weights and cache; and top_bytes with the head */
     uint64_t device_host_bytes;            /* of the host's, for each device */

@@ -100,7 +100,7 @@ static infer__weight infer__cut_slice(const infer__weight *w, int32_t first, int
 INFER__INLINE int32_t infer__head_place(const infer_model *m) { return m->layers[m->hp.n_layer - 1].place; }
 /* 1 when layers run on the device. */
 static int infer__place_used(const infer_model *m, int32_t place);
-/* Layers on devices, and the blocks that predict if they are there: with all layers, on one device. */
+/* Layers on devices, and the blocks that predict if they are there: with all layers, on the last one's device. */
 INFER__INLINE int32_t infer__placed(const infer_model *m) {
     const int32_t n = m->device_layers, all = infer__n_all(&m->hp);
     return n > 0 && n == m->hp.n_layer && all > n && m->layers[n].place != INFER__ON_CPU ? all : n;

@@ -123,11 +123,13 @@ static void infer__place_ops(const infer__layer *l, infer__obstacle *o) {
     }
 }
 
-/* Can the blocks that predict follow the layers to a device? */
+/* Can the blocks that predict follow the layers to a device? Of the weights of the embedding they read the tokens'
+ * alone, where the first layer is. */
 static int infer__place_follows(infer_model *m) {
     infer__place_item items[INFER__LAYER_SLOT_COUNT];
     infer__obstacle o;
     int32_t i;
+    if (m->w[INFER__W_POS_EMBD].type || m->w[INFER__W_TOKEN_TYPES].type) return 0;
     for (i = m->hp.n_layer, o.found = 0; i < infer__n_all(&m->hp) && !o.found; i++) {
         infer__place_types(items, infer__place_layer(m, i, items), &o);
         infer__place_ops(&m->layers[i], &o);
@@ -195,15 +197,15 @@ static uint64_t infer__place_weights(infer_model *m, int32_t layer, int32_t firs
 }
 
 /* The same plus this layer's part of the context (params.fit): its cache, and the results of the head. With the last
- * layer those of the blocks that predict, if all layers are on the device. */
+ * layer those of the blocks that predict. */
 static uint64_t infer__place_cost(infer_model *m, int32_t layer, int32_t first, uint64_t largest) {
     const int last = layer == m->hp.n_layer - 1;
     uint64_t cache, sum = infer__place_weights(m, layer, first, largest) + (last ? m->fit.top_bytes : 0);
     if (!infer__plan_layer_cache(&m->fit, m, layer, &cache) || cache > INFER__PLACE_NEVER)
         cache = INFER__PLACE_NEVER;
-    if (last && first == 0 && infer__place_follows(m))
+    if (last && infer__place_follows(m))
         for (; layer + 1 < infer__n_all(&m->hp) && sum < INFER__PLACE_NEVER; layer++)
-            sum += infer__place_cost(m, layer + 1, 0, largest);
+            sum += infer__place_cost(m, layer + 1, first, largest);
     return sum + cache;
 }
 
@@ -299,7 +301,7 @@ static void infer__place_assign(infer_model *m) {
     for (d = 0; d < m->n_devices; d++)
         for (k = 0; k < m->devices[d].n_layers; k++) m->layers[i++].place = INFER__ON_DEVICE + d;
     m->device_layers = i;
-    d = m->devices[0].n_layers == m->hp.n_layer && infer__place_follows(m) ? INFER__ON_DEVICE : INFER__ON_CPU;
+    d = i > 0 && i == m->hp.n_layer && infer__place_follows(m) ? m->layers[i - 1].place : INFER__ON_CPU;
     for (; i < infer__n_all(&m->hp); i++) m->layers[i].place = i < m->hp.n_layer ? INFER__ON_CPU : d;
 }
 

@@ -215,7 +215,8 @@ static void infer__plan_places(infer__plan *p, const infer_model *m) {
     }
     p->hop_bytes = n_devices > 1 ? p->x_bytes + batch * (uint64_t)p->carried * sizeof(float) : 0;
     if (infer__placed(m) > m->hp.n_layer) /* rows that blocks give, and those that they read: further.c */
-        p->hop_bytes = INFER__MAX(2 * p->x_bytes, (uint64_t)m->hp.n_vocab * sizeof(float));
+        p->hop_bytes =
+            INFER__MAX(p->hop_bytes, INFER__MAX(2 * p->x_bytes, (uint64_t)m->hp.n_vocab * sizeof(float)));
     if (infer__place_used(m, INFER__ON_CPU)) {
         infer__plan_turns(p, m);
         infer__cpu_ops.sizes(&p->needs, &here, &beside);

@@ -403,7 +403,8 @@ static infer_result infer__weights_bind(infer_model *m, infer_error *err) {
     for (i = 0; i < m->gguf.n_tensors && !r; i++)
         if (!bound[i] && !infer__listed(infer__arch_of(m)->ignore, m->gguf.tensors[i].name) &&
             !infer__beyond_layers(m, m->gguf.tensors[i].name) &&
-            !(infer__stack_row_of(m) && infer__stack_other(m, m->gguf.tensors[i].name))) {
+            !(infer__stack_row_of(m) && (infer__stack_other(m, m->gguf.tensors[i].name) ||
+                                         infer__stack_range(m, m->gguf.tensors[i].name)))) {
             if (m->params.allow_unknown)
                 infer__log(&m->report, 2, "tensor %s: ignored, the model may compute something else",
                            m->gguf.tensors[i].name);

@@ -172,7 +172,7 @@ class Model:
             return [a / factor for a in plain], magnitude
         if kind != 'yarn':
             return plain, magnitude
-        # YaRN (arXiv 2309.00071): pairs that turn often keep their frequency, slow ones are stretched.
+        # YaRN (arXiv 2309.00071): pairs of many revolutions keep their frequency, slow ones are stretched.
         def pair(turns):
             return n * math.log(self.original / (turns * 2 * math.pi)) / (2 * math.log(base))
         fast, slow = self.key('rope.scaling.yarn_beta_fast', 32.0), self.key('rope.scaling.yarn_beta_slow', 1.0)

@@ -147,6 +147,9 @@ def refusals():
     check(code == 1 and "a GPU, with matrices in parts" in err, "--split on GPUs", (code, err[:300]))
     for words in ([], ["--timeout", "0", "run"], ["--what", "1", "run"], ["--split", "0", "run"], ["--split", "65", "run"], ["--split", "1.5", "run"]):
         check(ranks(1, *words)[0] == 2, "usage: " + " ".join(words))
+    late = '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && sleep 2; exec "$0" --start 4294967297 run "$1" -p Once -n 4' # 2^32 + 1: not one second
+    p = subprocess.run(RUN + ["-n", "2", "sh", "-c", late, MPI, MODEL], capture_output=True, timeout=90, env=ENV)
+    check(p.returncode == 0 and p.stdout, "--start of more than 2^32 seconds", p.stderr[:300])
     code, out, _ = ranks(2, "--help")
     check(code == 0 and out.count(b"usage: mpirun") == 1, "--help", out[:200])
     code, _, err = ranks(2, "imatrix", MODEL, "-f", os.path.join(DATA, "sampler-cases.txt"), "--out", "/dev/null")

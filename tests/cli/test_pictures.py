@@ -224,6 +224,15 @@ def test_pictures_info():
     """What a projector is."""
     out = infer('info', of('models', 'gemma3.gguf')).out.decode()
     check('encodes  pictures: gemma3, 2 layers, 48 wide, 64 values of the text model' in out and '--projector' in out and 'computes' not in out, out[:400])
+    nv = os.path.join(cli.HERE, '..', 'data', 'media', 'gemma3nv.gguf')
+    out = infer('info', nv).out.decode()
+    check('gemma3nv, 9 layers, 32 wide' in out, 'layers are the blocks that there are: ' + out[:400]) # its block_count is 128
+    refused = cli.temp('refused.gguf')
+    data = cli.read(nv)
+    with open(refused, 'wb') as f:
+        f.write(data.replace(b'gemma3nv', b'gemma9nv'))
+    for err in (infer('media', refused, '--image', of('images', 'gradient-64x48.png'), status=1).err, infer('info', refused).out.decode()):
+        check('projector type "gemma9nv" is not supported' in err, err)
     out = infer('info', of('models', 'mixed.gguf')).out.decode()
     check('encodes  pictures: gemma3' in out and 'encodes  sound: musicflamingo' in out, out[:400])
 

@@ -1,4 +1,4 @@
-/* fast_math.c MODEL...: the implementation compiled with -ffast-math: threads, batches and neighbours change no bit, and the
+/* fast_math.c MODEL...: the implementation compiled with -ffast-math: threads, batches and other sequences change no bit, and the
  * first model tells its story. (host: fast maths) */
 #define INFER_IMPLEMENTATION
 #include "../../infer.h"

@@ -4,8 +4,8 @@
  *     ./fuzz_arch -max_len=256 tests/fuzz/corpus_arch
  *
  * Weights are read into blocks of their own (callbacks, no mapping), so that a read behind a tensor is seen. Always: an error
- * has a message; what a failed call leaves can be used on; a prompt at once, cut into passes, one token at a time, beside a
- * neighbour, after rewind, in a fork, after save and load and with a trace gives the same bits; the CPU's other levels give
+ * has a message; what a failed call leaves can be used on; a prompt at once, cut into passes, one token at a time, beside
+ * another sequence, after rewind, in a fork, after save and load and with a trace gives the same bits; the CPU's other levels give
  * nearly the same (fuzz_level); a text's vector does not depend on what is beside it; every block is freed. */
 #define INFER_IMPLEMENTATION
 #define INFER_NO_GPU
@@ -119,7 +119,7 @@ static size_t fuzz_get(void *user, void *data, size_t n) {
     return n;
 }
 
-/* One by one, then back, forks, a neighbour, save and load. */
+/* One by one, then back, forks, another sequence beside it, save and load. */
 static void fuzz_ways(fuzz_run *f, infer_session *s) {
     infer_result r;
     infer_session *t = fuzz_session(f, f->model, 1 + (int32_t)fuzz_below(&f->in, 7), &r), *u = NULL;
@@ -403,14 +403,14 @@ static int fuzz_first(fuzz_run *f, infer_session *s) {
 
 /* ---- other levels of the CPU ------------------------------------------------------------------------------------------ */
 
-/* Levels differ by fused multiply-add only: in last bits. But where activations or the cache are rounded, a last bit is a whole
+/* Levels differ by fused multiply-add only: in last bits. But where activations or the cache are quantised, a last bit is a whole
  * step now and then, and a small model with large weights makes anything out of a step (corpus_arch/cache-rounding: 5e-14 behind
  * layer 0, 0.016 in the logits). How far the exact result is says little: one step more or less can be all of the error
  * (corpus_arch/activation-rounding: 2e-5 and 1e-4). So levels that differ are measured by what last bits do to one of
  * them: it computes again with all values that a trace sees changed by so little, and must come about as far. Half of
  * the tries change more: no trace sees scores, of which large ones make much of a last bit. */
 static const double FUZZ_NMSE = 1e-6, FUZZ_TIMES = 4; /* seen without a step: 1e-9 */
-/* One value that is rounded to 8 bits the other way, of the 32 of a block or of a row that is shorter: (2.5 / 127)^2 / n
+/* One value whose code of 8 bits is the next one, of the 32 of a block or of a row that is shorter: (2.5 / 127)^2 / n
  * of a row whose largest is 2.5 times the usual one, and as many of those as a model has matrices (corpus_arch/activation-steps:
  * 3.2e-4 of a row of 10, six times one; where a norm behind a matrix makes more of it, 2.7e-3 was seen). None of the tries that change last bits need meet the value that lies between. What
  * passes here must agree without steps: fuzz_level looks again with exact products and an F32 cache. */

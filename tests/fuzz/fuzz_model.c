@@ -1,5 +1,5 @@
 /* fuzz_model.c: libFuzzer target for everything between a file and its logits, through the public interface: opens the bytes,
- * describes the model, makes a session (with little memory allowed), evaluates a few tokens, rewinds, forks; encodes a picture.
+ * describes the model, makes a session (with little memory allowed), evaluates a few tokens, rewinds, forks; encodes a picture and a sound.
  *
  * -DFUZZ_SEEDS gives a main that writes the seeds into the folder named: tiny models of several kinds. */
 #include "library.h"
@@ -35,6 +35,18 @@ static void fuzz_picture(infer_model *m) {
     else if (x || !e.message[0]) __builtin_trap();
 }
 
+static void fuzz_sound(infer_model *m) {
+    static float samples[1600];
+    const infer_encode_params p = { .threads = 1 };
+    const infer_sound sound = { .samples = samples, .n = sizeof samples / sizeof *samples, .rate = 16000 };
+    infer_media *x = NULL;
+    infer_error e;
+    size_t i;
+    for (i = 0; i < sound.n; i++) samples[i] = (float)(i % 37) / 37 - 0.5f;
+    if (infer_media_encode_sound(&x, m, &sound, &p, &e) == INFER_OK) infer_media_free(x);
+    else if (x || !e.message[0]) __builtin_trap();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     infer_model_params p;
     infer_model *m = NULL;
@@ -51,6 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         infer_model_describe(m, text, sizeof text, &n);
         fuzz_session(m);
         fuzz_picture(m);
+        fuzz_sound(m);
         if (infer_model_close(m) != INFER_OK) __builtin_trap();
     } else if (m || e.code == INFER_OK || !e.message[0]) __builtin_trap();
     free(copy);

@@ -97,7 +97,7 @@ int main(int argc, char **argv) {
     int provided = 0, at, status = CLI_DONE;
     at = parse(argc, argv);
     signal(SIGALRM, too_late);
-    alarm((unsigned)ring.start);
+    alarm(ring.start < 1e9 ? (unsigned)ring.start : 1000000000u);
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) return CLI_FAILED;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &ring_rank);

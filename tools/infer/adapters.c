@@ -90,11 +90,9 @@ int cli_adapters_open(const char *command, infer_model *model, const char *path,
     return 1;
 }
 
-int cli_adapters_use(const char *command, infer_context *context) {
-    infer_error err;
+infer_result cli_adapters_use(infer_context *context, infer_error *err) {
     const int32_t n = n_uses - n_merged;
-    if (n == 0 || infer_context_set_adapters(context, uses + n_merged, n, &err) == INFER_OK) return 1;
-    return cli_fail(command, "%s", err.message) == CLI_DONE;
+    return n ? infer_context_set_adapters(context, uses + n_merged, n, err) : INFER_OK;
 }
 
 const infer_adapter_use *cli_adapters_list(int32_t *n) {

@@ -347,7 +347,7 @@ void cli_folder_close(infer_model *model); /* closes any model, and the folder t
 /* Opens what --lora and --control name; cli_open does it. Says why and returns 0 on failure. */
 int cli_adapters_open(const char *command, infer_model *model, const char *path, const cli_common *common);
 /* The context's sessions use them from now on. */
-int cli_adapters_use(const char *command, infer_context *context);
+infer_result cli_adapters_use(infer_context *context, infer_error *err);
 /* The same as a list, for requests of a queue; those that are merged are not in it. NULL: none. */
 const infer_adapter_use *cli_adapters_list(int32_t *n);
 /* The prefix that they require before a text (of the first that has one), NULL = none. Valid until they are closed. */
@@ -423,7 +423,7 @@ void cli_kernel_cache(const char *folder, infer_cache *out);
 /* Peak rates of `threads` threads together: bytes per second from memory, operations per second (a multiply-add counts
  * as two) and the instruction used; 0 and "" for what this CPU, or the level, does not have. */
 typedef struct cli_peaks {
-    double bandwidth, int8, bf16, f32;
+    double bandwidth, int8, int16, bf16, f32; /* int16: of products of encoders whose weights are F16 or BF16 */
     const char *int8_by, *bf16_by, *f32_by;
 } cli_peaks;
 /* Takes about a second. level: infer_cpu_level. */

@@ -178,14 +178,11 @@ static int make_session(const char *command, infer_model *model, const infer_con
     session_params.context = cells;
     session_params.progress = cli_progress_show;
     session_params.progress_user = &cli_prompt_bar;
-    if (infer_context_create(context, model, &with_cells, &err) != INFER_OK) {
-        cli_fail(command, "%s", err.message);
-        return 0;
-    }
-    if ((!adapters || cli_adapters_use(command, *context)) &&
-        (infer_session_create_in(session, *context, &session_params, &err) == INFER_OK ||
-         cli_fail(command, "%s", err.message) == CLI_DONE))
+    if (infer_context_create(context, model, &with_cells, &err) == INFER_OK &&
+        (!adapters || cli_adapters_use(*context, &err) == INFER_OK) &&
+        infer_session_create_in(session, *context, &session_params, &err) == INFER_OK)
         return 1;
+    cli_fail(command, "%s", err.message);
     infer_context_destroy(*context);
     *context = NULL;
     return 0;

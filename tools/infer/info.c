@@ -190,30 +190,61 @@ static void print_memory(const infer_model *model, const char *path, const cli_c
     for (i = 0; i < there.n_devices; i++) print_device_memory(&there.devices[i], 0, 0);
 }
 
+/* Length of the beginning of a tensor's name that names its block: "v.blk.3.", or "v.blk.3.1." where there are stages. 0 = it is in none. */
+static size_t block_of(const char *name, const char *blocks) {
+    size_t n = strlen(blocks), end = 0, k;
+    if (strncmp(name, blocks, n) != 0) return 0;
+    while ((k = strspn(name + n, "0123456789")) > 0 && name[n + k] == '.') end = n += k + 1;
+    return end;
+}
+
+typedef struct block_name { char text[32]; } block_name;
+
+static int by_text(const void *a, const void *b) { return strcmp(((const block_name *)a)->text, ((const block_name *)b)->text); }
+
+/* Blocks that the file has tensors of: what keys say is of something else where there are several stages (gemma3nv). */
+static int count_blocks(const infer_model *model, const char *blocks) {
+    const int32_t n = infer_tensor_count(model);
+    block_name *names = cli_alloc("info", (size_t)n + 1, sizeof *names);
+    infer_tensor_info t;
+    int32_t i, found = 0, different = 0;
+    for (i = 0; names && i < n; i++) {
+        const size_t length = infer_tensor_get(model, i, &t) == INFER_OK ? block_of(t.name, blocks) : 0;
+        if (length > 0 && length < sizeof names->text) snprintf(names[found++].text, sizeof names->text, "%.*s", (int)length, t.name);
+    }
+    if (found) qsort(names, (size_t)found, sizeof *names, by_text);
+    for (i = 0; i < found; i++) different += i == 0 || strcmp(names[i - 1].text, names[i].text) != 0;
+    free(names);
+    return different;
+}
+
 /* What a projector's file encodes, a line for each kind; how many there are. */
-static int print_encoders(const infer_model *model) {
-    static const char *const KINDS[][2] = {{"vision", "pictures"}, {"audio", "sound"}};
-    static const char *const FIGURES[][2] = {{"block_count", " layers"}, {"embedding_length", " wide"}, {"projection_dim", " values of the text model"}};
+static int print_encoders(const infer_model *model, const infer_model_info *info) {
+    static const char *const KINDS[][3] = {{"vision", "pictures", "v.blk."}, {"audio", "sound", "a.blk."}};
+    static const char *const FIGURES[][2] = {{"embedding_length", " wide"}, {"projection_dim", " values of the text model"}};
     infer_meta m;
     char key[64], type[64];
     int i, n = 0;
     size_t k;
     for (i = 0; i < 2; i++) {
+        int layers;
         snprintf(key, sizeof key, "clip.has_%s_encoder", KINDS[i][0]);
         if (infer_meta_value(model, key, &m) != INFER_OK || m.kind != INFER_META_BOOL || !m.u) continue;
         snprintf(key, sizeof key, "clip.%s.projector_type", KINDS[i][0]);
         if ((infer_meta_value(model, "clip.projector_type", &m) != INFER_OK && infer_meta_value(model, key, &m) != INFER_OK) || m.kind != INFER_META_STRING) continue;
         for (k = 0; k < m.n && k + 1 < sizeof type; k++) type[k] = m.s[k] < 33 || m.s[k] > 126 ? '?' : m.s[k];
         type[k] = 0;
-        printf("encodes  %s: %s", KINDS[i][1], type);
-        for (k = 0; k < 3; k++) {
+        layers = count_blocks(model, KINDS[i][2]);
+        printf("encodes  %s: %s, %d layer%s", KINDS[i][1], type, layers, layers == 1 ? "" : "s");
+        for (k = 0; k < 2; k++) {
             snprintf(key, sizeof key, "clip.%s.%s", KINDS[i][0], FIGURES[k][0]);
             if (infer_meta_value(model, key, &m) == INFER_OK && m.kind == INFER_META_UINT) printf(", %.0f%s", m.f, FIGURES[k][1]);
         }
-        putchar('\n');
+        printf("%s\n", (i ? info->sounds : info->images) || !(info->sounds || info->images) ? "" : "; refused: infer media says why");
         n++;
     }
-    if (n) printf("use it   with its text model: infer chat MODEL --projector FILE\n");
+    if (n && !info->images && !info->sounds) printf("computes no: %s\n", infer_model_why_not(model));
+    else if (n) printf("use it   with its text model: infer chat MODEL --projector FILE\n");
     return n;
 }
 
@@ -240,7 +271,7 @@ static void print_summary(const infer_model *model, const char *path, const infe
     printf("file     %s, %s\n", path, cli_bytes_text((double)info->file_bytes, a));
     printf("model    %s%s%s, %s parameters, %s\n", info->arch, info->name[0] ? ": " : "", info->name,
            cli_count_text((double)info->parameters, b), info->quant);
-    if (print_encoders(model)) return;
+    if (print_encoders(model, info)) return;
     printf("shape    %ld layers, width %ld, vocabulary %ld, context %ld\n", (long)info->layers, (long)info->width,
            (long)info->vocab, (long)info->context);
     printf("computes %s%s%s\n", info->computes ? "yes" : "no: ", info->computes ? "" : infer_model_why_not(model),

@@ -100,11 +100,9 @@ int cli_embed_context(const char *command, infer_model *model, const cli_common 
     }
     cli_context_params(common, &params);
     params.cells = common->ctx_whole ? info.context : (int32_t)common->ctx;
-    if (infer_context_create(out, model, &params, &err) != INFER_OK) {
-        cli_fail(command, "%s", err.message);
-        return 0;
-    }
-    if (cli_adapters_use(command, *out)) return 1;
+    if (infer_context_create(out, model, &params, &err) == INFER_OK && cli_adapters_use(*out, &err) == INFER_OK)
+        return 1;
+    cli_fail(command, "%s", err.message);
     infer_context_destroy(*out);
     *out = NULL;
     return 0;

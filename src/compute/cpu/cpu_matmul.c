@@ -63,13 +63,12 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     const infer__matmul_part *part;
     const float *bias = NULL;
     float values[INFER__TASK_ROWS];
-    infer__low_share share = {0, 0};
     int32_t j = 0, r, n;
     while (j + 1 < a->n_w && task >= job->part[j + 1].first) j++;
     part = &job->part[j];
     r = (task - part->first) * part->step;
     n = INFER__MIN(part->step, a->w[j]->rows - r);
-    if (INFER__HAS_ADAPTERS && a->low) share = infer__low_take(job->low, j, r, n);
+    if (INFER__HAS_ADAPTERS && a->low) infer__low_make(job->low, infer__low_take(job->low, j, r, n), worker);
     if (a->b[j]) bias = infer__weight_values(a->b[j], r, n, values);
     if (part->path == INFER__BY_INT8)
         infer__int8_task(job->c, &part->int8, r, n, task == infer__pool_first(job->c->pool, job->n_tasks, worker),
@@ -77,7 +76,7 @@ static void infer__matmul_task(void *arg, int task, int worker) {
     else if (part->path == INFER__BY_FLOATS) infer__matmul_floats(job, j, r, n, bias, worker);
     else infer__matmul_decoded(job, j, r, n, bias, worker);
     if (!INFER__HAS_ADAPTERS || !a->low) return;
-    infer__low_finish(job->low, share, worker);
+    infer__low_finish(job->low, worker);
     infer__low_columns(job->c, a->low, j, 0, a->x.rows, r, n);
 }
 

@@ -4,8 +4,9 @@
  *        rewound and saved with them. After a pass each block runs over the pass's rows (infer__further_fill). A draft
  *        continues from there (infer__further_draft): a single block gives token after token, each row reading the
  *        hidden state of the previous one; with several, block i gives token i, over all of the draft so far, since its
- *        own keys do not exist yet. They run on the device that has all layers, if one has, else on the CPU; hidden
- *        states pass through the host's memory (infer_context.hop).
+ *        own keys do not exist yet. They run on the last layer's device, if all layers are on devices, else on the CPU;
+ *        hidden states pass through the host's memory (infer_context.hop), and so do embeddings where the first layer
+ *        is on another device.
  * Owns:  infer_session.further: hidden states of the last positions, for drafts and the next pass:
  *            levels x (INFER__FURTHER_ROWS + history) rows: of the layers; in a chain, of all blocks but the last
  *            2 x n_predict rows: of a draft, and of the running pass
@@ -98,6 +99,29 @@ static infer__tensor infer__further_x(infer_context *c, int32_t n) {
     return infer__view(&c->at->x, 0, n, c->model->hp.n_embd);
 }
 
+/* 1 when a block's embeddings are made on another device, that of the first layer. */
+static int infer__further_apart(const infer_model *m, const infer__layer *l) {
+    return INFER__HAS_GPU && l->place != INFER__ON_CPU && !l->w[INFER__W_NEXTN_EMBD].type &&
+           m->layers[0].place != l->place;
+}
+
+/* The embeddings of the pass's rows to x of the block's device, where the pass is. */
+static void infer__further_embed(infer_context *c, const infer__layer *l, int32_t n) {
+    const infer_model *m = c->model;
+    const infer__weight *own = infer__opt(&l->w[INFER__W_NEXTN_EMBD]);
+    const int apart = infer__further_apart(m, l);
+    infer__tensor x;
+    const float *rows;
+    if (apart) infer__enter(c, m->layers[0].place);
+    x = infer__further_x(c, n);
+    infer__embed_rows(c, own ? own : &m->w[INFER__W_TOKEN_EMBD], &x);
+    if (!apart) return;
+    rows = infer__further_down(c, &x);
+    infer__enter(c, l->place);
+    x = infer__further_x(c, n);
+    infer__further_up(c, &x, rows);
+}
+
 /* Run block k over the n rows of a prepared pass whose preceding hidden states are kept. Returns its x. */
 static infer__tensor infer__further_pass(infer_context *c, int32_t k) {
     const infer_model *m = c->model;
@@ -105,8 +129,7 @@ static infer__tensor infer__further_pass(infer_context *c, int32_t k) {
     const int32_t n = c->ctx.pass.n_rows;
     infer__tensor x = infer__further_x(c, n), xn = infer__view(&c->at->xn, 0, n, m->hp.n_embd);
     infer__tensor out = infer__view(&c->at->out, 0, n, m->hp.n_embd);
-    const infer__weight *own = infer__opt(&l->w[INFER__W_NEXTN_EMBD]);
-    infer__embed_rows(c, own ? own : &m->w[INFER__W_TOKEN_EMBD], &x);
+    infer__further_embed(c, l, n);
     infer__layer_run(c, l, &x, &xn, &out);
     return x;
 }
@@ -239,6 +262,10 @@ static infer_token infer__further_step(infer_context *c, infer_session *s, int32
     for (at = from; at <= to; at += n) {
         n = INFER__MIN(to + 1 - at, c->plan.batch);
         if (!infer__pass_ahead(c, s, tokens, at, n)) return -1;
+        if (infer__further_apart(m, l)) {
+            infer__enter(c, m->layers[0].place);
+            infer__ops_of(&c->ctx)->begin(&c->ctx);
+        }
         infer__enter(c, l->place);
         infer__ops_of(&c->ctx)->begin(&c->ctx);
         if (!infer__further_reads(c, s, k, at, n, reads, INFER__MAX(from, 1))) return -1;

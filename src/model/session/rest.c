@@ -107,10 +107,11 @@ static uint64_t infer__rest_floats(const infer__plan *p, const infer_model *m) {
     return most;
 }
 
-static uint64_t infer__rest_bytes(const infer__plan *p, const infer_model *m) {
+static uint64_t infer__rest_bytes(infer__plan *p, const infer_model *m) {
+    p->rest_floats = infer__rest_floats(p, m);
     if (infer__follows(m) || !infer__ranged(m)) return 0;
     return sizeof(int32_t) *
-           (infer__rest_floats(p, m) + INFER__MSG_WORDS + p->block_len + 2 * INFER__CACHE_GROUPS * (uint64_t)p->n_seq);
+           (p->rest_floats + INFER__MSG_WORDS + p->block_len + 2 * INFER__CACHE_GROUPS * (uint64_t)p->n_seq);
 }
 
 static infer_result infer__rest_check(const infer_model *m, const infer_context_params *in, infer_error *err) {
@@ -145,7 +146,7 @@ static void infer__msg_header(const infer_context *c, int32_t kind, int32_t *w) 
 
 /* The message, after the rows. */
 static int32_t *infer__rest_words(const infer_context *c) {
-    return (int32_t *)(void *)(c->rows + infer__rest_floats(&c->plan, c->model));
+    return (int32_t *)(void *)(c->rows + c->plan.rest_floats);
 }
 
 static void infer__turn_take(infer_context *c) {

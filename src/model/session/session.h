@@ -150,7 +150,7 @@ static void infer__turn_give(infer_context *c);
 static void infer__rest_copy(infer_context *c, int32_t group, int32_t to, int32_t from); /* a page elsewhere, too */
 /* A page of a slot elsewhere, or a cell, to or from the host, as infer__page_move and infer__cell_move. */
 static void infer__rest_move(infer_context *c, int32_t state, int32_t page, char *data, int out);
-static uint64_t infer__rest_bytes(const infer__plan *p, const infer_model *m);
+static uint64_t infer__rest_bytes(infer__plan *p, const infer_model *m);
 /* The pass, once its rows are embedded, to the other parts; rows for the head. */
 static void infer__share_pass(infer_context *c, int32_t n);
 static void infer__share_head(infer_context *c, const infer__tensor *x);

@@ -193,6 +193,19 @@ static int infer__stack_has_ranges(const infer_model *m) {
     return 0;
 }
 
+/* Is it a range of a matrix of the file? A matrix that nothing reads is refused by itself. */
+static int infer__stack_range(const infer_model *m, const char *name) {
+    char matrix[96];
+    size_t k;
+    for (k = 0; m->stack.ranged && k < INFER__COUNT(INFER__STACK_ENDS); k++) {
+        const size_t n = strlen(name), end = strlen(INFER__STACK_ENDS[k]);
+        if (n <= end || n > 80 || strcmp(name + n - end, INFER__STACK_ENDS[k]) != 0) continue;
+        infer__format(matrix, sizeof matrix, "%.*s.weight", (int)(n - end), name);
+        return infer__gguf_tensor_find(&m->gguf, matrix) != NULL;
+    }
+    return 0;
+}
+
 static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_error *err) {
     int32_t i, k;
     for (i = 0; i < INFER__LAYER_SLOT_COUNT; i++) {
@@ -220,7 +233,7 @@ static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_e
         if (range && !(range[0] <= range[1] && range[2] <= range[3]))
             return infer__error(err, INFER_ERR_FORMAT, "tensor %s: of its ranges a lowest value is above the highest",
                                 w->name);
-        if (range && w->cols > m->stack.ranged)
+        if (range && (w->cols > m->stack.ranged || m->gguf.tensors[w->tensor - 1].n_dims < 2))
             return infer__error(err, INFER_ERR_UNSUPPORTED, "tensor %s: no range is computed for it", w->name);
         w->range = range;
     }
@@ -396,7 +409,7 @@ static const infer__stack_row INFER__STACKS[] = {
                 HEAD_GEMMA3NV, .merge = 1, .flags = INFER__STACK_BLOCKS),
     INFER__SEES("gemma4uv", RMS, NONE, INFER__EPS, (), IN_GEMMA4UV, HEAD_GEMMA4UV, .merge = 3, INFER__FACTOR, .flags = INFER__STACK_WIDE,
                 .places = INFER__PLACES_SUMS),
-    INFER__SEES("gemma4v", RMS, HALVES, INFER__EPS | INFER__V_NORM_BARE, (, .fixup = infer__fix_gemma4v, .ignore = ".input_m .output_m"), IN_CLIP,
+    INFER__SEES("gemma4v", RMS, HALVES, INFER__EPS | INFER__V_NORM_BARE, (, .fixup = infer__fix_gemma4v), IN_CLIP,
                 HEAD_GEMMA4V, .merge = 3, INFER__FACTOR, .places = INFER__PLACES_SUMS, .theta = 100,
                 .turn = INFER__TURN_XY | INFER__TURN_BLOCKS,
                 .flags = INFER__STACK_SIGNED | INFER__STACK_RANGES, .biases = INFER__NEEDS_GATE | INFER__NEEDS_NORMS),

@@ -69,7 +69,7 @@ INFER__STEPS_OF(HEAD_GEMMA4UA, INFER__IS(STREAM), INFER__NORMED(INFER__RMS, NULL
 #define INFER__STACKS_BY .merge_key = "projector.stack_factor"
 #define INFER__SOUND_STACKS                                                                                       \
     { .arch = { INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_SILU), .norm = INFER__RMS, .flags = INFER__EPS,  \
-                .name = "gemma4a", .ignore = ".input_m .output_m" },                                              \
+                .name = "gemma4a" },                                                                              \
       .kind = INFER__STACK_AUDIO, .merge = 1, .input = INFER__IN_GEMMA4A, .beside = INFER__EACH_GEMMA4A,          \
       .head = INFER__HEAD_GEMMA4A, .flags = INFER__STACK_ACT | INFER__STACK_RANGES | INFER__STACK_OWN },          \
     { .arch = { INFER__ENCODES_BY(infer__stack_parts, INFER__ACT_SILU), .norm = INFER__RMS, .flags = INFER__EPS,  \

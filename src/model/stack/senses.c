@@ -311,6 +311,8 @@ static infer_result infer__media_encode(infer_media **out, infer_model *m, const
     e.sound = sound;
     e.p = params ? params : &none;
     if (infer__reserved_check(e.p->reserved, "encode_params", err)) return INFER_ERR_ARGUMENT;
+    if (!m->senses && m->why_code != INFER_OK) /* a projector's file that was refused, too */
+        return infer__error(err, INFER_ERR_UNSUPPORTED, "%s: %s", WHAT[stack], m->why_not);
     if (!m->senses)
         return infer__error(err, INFER_ERR_UNSUPPORTED, "the model has no projector, which %s need", WHAT[stack]);
     if (!m->senses->stacks[stack])

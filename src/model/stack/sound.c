@@ -9,8 +9,7 @@
 #include "../model.h"
 
 enum {
-    INFER__SAMPLES = 640,         /* of a frame: INFER__STACK_SAMPLES */
-    INFER__CHUNK_WIDE = 100,      /* frames */
+    INFER__CHUNK_WIDE = 100, /* frames */
     INFER__CHUNK_ROWS = 13   /* of the pass: half of half of half */
 };
 

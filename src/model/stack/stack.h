@@ -102,7 +102,7 @@ enum {
     INFER__STACK_RESAMPLES = 128,
     INFER__STACK_AFTER = 256,  /* norms of layers come after attention and FFN */
     INFER__STACK_OWN = 512,    /* layers are the steps `beside`, whose t is their result */
-    INFER__STACK_SAMPLES = 1024, /* frames are 640 samples, whatever the key of bins says */
+    INFER__STACK_SAMPLES = 1024, /* frames are INFER__SAMPLES samples, whatever the key of bins says */
     INFER__STACK_BLOCKS = 2048   /* layers are blocks of convolutions, in so many stages: mobile.c */
 };
 enum { INFER__BLOCK_STAGES = 4 };
@@ -258,6 +258,7 @@ static void infer__step_taps(infer__walk *w, const infer__weight *m, const infer
 
 /* rows.c: the ranges of a layer's matrices: infer__weight.range */
 static infer_result infer__stack_ranges(infer_model *m, infer__layer *l, infer_error *err);
+static int infer__stack_range(const infer_model *m, const char *name); /* a tensor that is one */
 static void infer__resample_keys(infer__keys *k, infer__hparams *hp);
 static int infer__stack_other(const infer_model *m, const char *name); /* a tensor of the file's other stack */
 static infer_result infer__stack_needs(const infer_model *m, infer_error *err);

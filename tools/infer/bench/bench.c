@@ -200,9 +200,9 @@ static void choose_peak(bench *b, int exact, int on_cpu) {
     if (!on_cpu) {
         b->peak_name = "none";
         b->peak = 0;
-    } else if (!exact && halves && b->info.embedding_only && strcmp(b->peaks.int8_by, "vpdpbusd zmm") == 0) {
+    } else if (!exact && halves && b->info.embedding_only && b->peaks.int16 > 0) {
         b->peak_name = "int16";
-        b->peak = b->peaks.int8 / 2;
+        b->peak = b->peaks.int16;
     } else if (!exact && strcmp(type, "BF16") == 0 && b->peaks.bf16 > 0) {
         b->peak_name = "bf16";
         b->peak = b->peaks.bf16;
@@ -376,7 +376,7 @@ static int prepare_texts(bench *b, infer_context_params *params, const cli_commo
     b->vectors = cli_alloc("bench", (size_t)b->texts * (size_t)width + 1, sizeof *b->vectors);
     if (!b->text_ids || !b->text_n || !b->vectors) return 0;
     params->cells = (int32_t)common->ctx;
-    if (infer_context_create(&b->context, b->model, params, &err) == INFER_OK && cli_adapters_use("bench", b->context) &&
+    if (infer_context_create(&b->context, b->model, params, &err) == INFER_OK && cli_adapters_use(b->context, &err) == INFER_OK &&
         infer_session_create_in(&b->session, b->context, &session, &err) == INFER_OK)
         return 1;
     return cli_fail("bench", "%s", err.message) == CLI_DONE;

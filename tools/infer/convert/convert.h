@@ -241,7 +241,7 @@ void lora_close(lora *l);
 int lora_base(lora *l);
 /* Where the base's file has one tensor in place of several of l->to, these become one. */
 int lora_fuse(lora *l);
-/* Pairs A, B of l->out from the views of l->through. *turned: modules were found to be stored as [inputs][outputs]; nothing is made then. */
+/* Pairs A, B of l->out from the views of l->through. *turned: modules were found to be stored transposed, as [inputs][outputs]; nothing is made then. */
 int lora_pairs(lora *l, int *turned);
 
 #endif

@@ -1,7 +1,7 @@
 /* tokenizer_pre.c: the pre-tokenizer's name, from the rules that tokenizer.json holds.
  *
  * The rules become a list of steps in one form, each an expression that cuts inside the pieces of the one before, and the list
- * is looked up (tokenizer_pre_tables.h). Rules that are not there are refused with their text: a name that cuts differently
+ * is looked up (tokenizer_pre_tables.h). Rules that are not supported are refused with their text: a name that cuts differently
  * would give other ids without a word.
  */
 #include "tokenizer_parts.h"

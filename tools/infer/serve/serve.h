@@ -1,25 +1,24 @@
 /* serve.h: what the files of `infer serve` share.
  *
- *   serve.c      the command and its options; built also without the HTTP library
- *   server.c     start, run and stop
- *   http.c       the only file that knows libmicrohttpd: connections, limits, access, responses
- *   route.c      the table of paths
+ *   serve.c      the command and its options
  *   request.c    a JSON body to values, by a table of parameters for each interface
  *   models.c     models, with their queues and contexts
  *   generate.c   requests of a queue that answer one HTTP request, and what they produce
  *   media.c      pictures and sounds of requests
  *   chat.c       a conversation, the form of its reply, and whether the template agrees
  *   reply.c      stop reasons, log probabilities and other parts of replies that interfaces share
- *   chat_completions.c, completions.c, responses.c, messages.c, embeddings.c, text.c, status.c
- *                the interfaces
- *   page.c       the page at /
  *   failure.c    errors in the form of each interface
  *   out.c        writing JSON
  *   system.c     signals, files below a folder and time
- *   socket.c     sockets
  *
- * `infer map` makes jobs of lines, with what does not need HTTP: request.c, models.c, generate.c, media.c, chat.c, reply.c, failure.c, out.c
- * and system.c. The other files are built only where libmicrohttpd is.
+ * http/ is built only where libmicrohttpd is. `infer map` makes jobs of lines with the files above.
+ *   server.c     start, run and stop
+ *   http.c       the only file that knows libmicrohttpd: connections, limits, access, responses
+ *   route.c      the table of paths
+ *   chat_completions.c, completions.c, responses.c, messages.c, embeddings.c, text.c, status.c
+ *                the interfaces
+ *   page.c       the page at /
+ *   socket.c     sockets
  *
  * Threads: every connection has one, which may wait; each queue has one, which must not. What a queue's callbacks produce is
  * collected in a `job` under its lock and written by the connection's thread. */

@@ -9,7 +9,7 @@
  *        detected.
  * Limits: sums differ by a few roundings of the size of their terms (INFER__PROBE_ROUNDING, the tolerance of the
  *        tests); x as halves or BF16, on tensor cores, by the bits that such numbers lack. Where a norm comes before x
- *        is rounded to 8 bits, a last digit may change the rounding: then the mean squared error decides.
+ *        is quantised, a last digit may change the rounding: then the mean squared error decides.
  * Rules: knows ops, storage types and programs, no models and no files. A hanging device is not detected.
  * Start: infer__gpu_check, then INFER__PROBES.
  */

@@ -2,7 +2,7 @@
  *
  * A model has one context for them. The request that gets it takes those that wait for vectors of the same kind along: their texts go
  * through the model side by side, and a text's vector does not depend on the others. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -195,7 +195,7 @@ int models_texts(server *s, served *m, struct texts *t, failure *f) {
     if (m->texts) return 1;
     cli_context_params(s->options->common, &params);
     params.cells = m->positions;
-    if (infer_context_create(&m->texts, m->model, &params, &err) == INFER_OK && cli_adapters_use(serve_command, m->texts)) return 1;
+    if (infer_context_create(&m->texts, m->model, &params, &err) == INFER_OK && cli_adapters_use(m->texts, &err) == INFER_OK) return 1;
     infer_context_destroy(m->texts);
     m->texts = NULL;
     pthread_mutex_lock(&s->models_lock);

@@ -1,5 +1,5 @@
 /* status.c: what the server has and does: /health, /v1/models, /props, /slots, /metrics. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* text.c: POST /tokenize, /detokenize and /apply-template. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE /* POLLRDHUP */
 #endif
-#include "serve.h"
+#include "../serve.h"
 
 #ifdef _WIN32
 #  define WIN32_LEAN_AND_MEAN

@@ -1,5 +1,5 @@
 /* server.c: start, run until a signal comes, stop. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* responses.c: POST /v1/responses. Nothing is stored: a request has the whole conversation. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * libmicrohttpd parses and sends; it ends connections on which nothing moves for --timeout seconds. What it does not limit
  * is the whole time that a client takes to say what it wants: http_look ends those that send a byte now and then. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <microhttpd.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* messages.c: POST /v1/messages and /v1/messages/count_tokens: Anthropic's interface. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <string.h>
 

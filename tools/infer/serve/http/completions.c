@@ -1,5 +1,5 @@
 /* completions.c: POST /v1/completions: prompts as texts or tokens. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* chat_completions.c: POST /v1/chat/completions. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* page.c: the page at /, as tools/embed_page.py has made it of page/, and its policy, by which a browser runs the page's own script and no
  * other, whatever a model writes. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <string.h>
 
-#include "page_embed.h"
+#include "../page_embed.h"
 
 const char serve_page_policy[] = PAGE_POLICY;
 

@@ -1,5 +1,5 @@
 /* route.c: the paths of the server. */
-#include "serve.h"
+#include "../serve.h"
 
 #include <string.h>
 
