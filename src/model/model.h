@@ -967,11 +967,6 @@ static infer_result infer__session_encode(infer_session *s, const infer_token *t
 static infer_result infer__source_set(infer_session *s, const infer_token *tokens, int32_t n, infer_error *err);
 static infer_result infer__source_fork(infer_session *to, const infer_session *from);
 static infer_result infer__session_cut(infer_session *s, int32_t n);
-/* 1 when all rows of an eval must be in one pass, since they attend to each other. */
-INFER__INLINE int infer__session_whole(const infer_session *s) {
-    return INFER__VARIANT(s->context->model->hp.not_causal || s->encodes);
-}
-
 /* layers/encoder.c, pool.c */
 static infer_result infer__pool_check(infer_model *m, infer_error *err); /* after the weights are bound */
 /* The vector of a text of n tokens, whose hidden states are `rows`: width floats, hp.n_out, n_labels for RANK. scratch:

@@ -270,4 +270,9 @@ static void infer__grammar_let(infer_grammar *grammar);
 INFER__FOLDED int32_t infer__resume(const infer_context *c) { return INFER__HAS_SLICES ? c->resume : 0; }
 INFER__FOLDED int32_t infer__stage(const infer_context *c) { return INFER__HAS_SLICES ? c->stage : 0; }
 
+/* 1 when all rows of an eval must be in one pass, since they attend to each other. */
+INFER__INLINE int infer__session_whole(const infer_session *s) {
+    return INFER__VARIANT(s->context->model->hp.not_causal || s->encodes);
+}
+
 #endif

@@ -90,6 +90,9 @@ enum { /* infer__stack_row.biases */
     INFER__NEEDS_GATE = 16, INFER__NEEDS_GATE_BIAS = 32, INFER__NEEDS_NORMS = 64, /* of heads and results */
     INFER__NEEDS_TIMES = 128
 };
+#if defined(INFER_NO_MEDIA)
+enum { INFER__SAMPLES = 640 }; /* as media/prepare.h, which is not there */
+#endif
 /* infer__stack_row.flags */
 enum {
     INFER__STACK_SKIPS = 1,    /* the last layer is not run; or feature_layer names those whose results are read */
