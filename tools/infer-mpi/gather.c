@@ -47,7 +47,7 @@ static int wait_for(MPI_Request *request) {
         if (done) break;
         if (ring_broken()) return 0;
         if (platform_clock() - since < 1e-3) sched_yield();
-        else ring_pause(since);
+        else ring_pause(since, 0);
     }
     return 1;
 }
@@ -55,7 +55,7 @@ static int wait_for(MPI_Request *request) {
 static void slow_network(size_t floats) {
     const double since = platform_clock();
     const double until = since + ring.delay + (ring.rate > 0 ? (double)floats * sizeof(float) / ring.rate : 0);
-    while (platform_clock() < until && !ring_broken()) ring_pause(since);
+    while (platform_clock() < until && !ring_broken()) ring_pause(since, 0);
 }
 
 infer_result gather(void *user, float *values, const size_t *first, int32_t to, infer_error *err) {

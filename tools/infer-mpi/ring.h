@@ -79,7 +79,8 @@ void watch_stop(void);
 /* The ring cannot be used any more: the first reason stays. */
 void ring_break(const char *format, ...) CLI_PRINTF(1, 2);
 const char *ring_broken(void); /* the reason, NULL = it is whole */
-void ring_pause(double since); /* between two looks; since: when the first one was (platform_clock) */
+void ring_pause(double since, double usual); /* between two looks; since: when the first one was (platform_clock); usual:
+                                              * seconds that it may take, 0 = not known */
 
 /* ---- cut.c, front.c, worker.c --------------------------------------------------------------- */
 

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#define LONGEST_SLEEP 0.01 /* seconds */
+
 static pthread_t thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char reason[600];
@@ -30,10 +32,15 @@ void ring_break(const char *format, ...) {
 
 const char *ring_broken(void) { return broken ? reason : NULL; }
 
-/* A twentieth of the time waited so far: few looks, and little is lost when it comes. */
-void ring_pause(double since) {
-    const double waited = platform_clock() - since;
-    struct timespec t = {0, waited < 0.02 ? (long)(waited * 5e7) : 1000000};
+/* Looks cost a core that another rank may be computing on. Half of the time that it usually takes is slept through; from
+ * then on a fiftieth of the time waited so far is, or a twentieth when nothing is known: what comes meanwhile is late by so
+ * much. */
+void ring_pause(double since, double usual) {
+    const double waited = platform_clock() - since, half = usual < 2 * LONGEST_SLEEP ? usual / 2 : LONGEST_SLEEP;
+    double s = waited < half ? half - waited : waited * (half > 0 ? 0.02 : 0.05);
+    struct timespec t = {0, 0};
+    if (waited >= 0.02 && s > 0.001) s = 0.001;
+    t.tv_nsec = (long)(s * 1e9);
     if (ring.spin || waited < 2e-5) sched_yield();
     else nanosleep(&t, NULL);
 }

@@ -213,5 +213,5 @@ void worker_run(void) {
         fprintf(stderr, "info: rank %d: %.0f passes in %.3f s of work; %.0f bytes at most\n", ring_rank, (double)passes, busy, (double)most);
     infer_model_close(model);
     free(b.head);
-    while (!ok && !ring_broken()) ring_pause(0); /* rank 0 says what happened, and ends the job */
+    while (!ok && !ring_broken()) ring_pause(0, 0); /* rank 0 says what happened, and ends the job */
 }
