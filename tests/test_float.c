@@ -65,7 +65,8 @@ static void float_int16_case(const float *decoded, const float *x, int32_t rows,
             squares += e * e;
             CHECK(ops_near(y[j * sy + i], sum, norms, 8.1 / 32760));
         }
-    CHECK(n < 64 || squares < 2 * expected);
+    /* of few values few errors are independent */
+    CHECK(n < 64 || squares < ((rows + n_x) * cols < 500 ? 8 : 2) * expected);
 }
 
 /* Sums of outer products: bit for bit runs of 64 values, by fused multiply-add. */

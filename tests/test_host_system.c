@@ -701,7 +701,8 @@ static void test_host_preload(void) {
         (void)locked;
         if (rss >= 0 && i > 0 && !INFER__BIG_ENDIAN) CHECK(rss > 1000); /* of 1,162 */
 #  if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* these make mlock do nothing */
-        if (locked >= 0 && !getenv("CHECK_EMULATED")) CHECK(i < 2 ? locked == 0 : locked > 1000);
+        /* all of 1,162, divided by the processes that map the file at the time */
+        if (locked >= 0 && !getenv("CHECK_EMULATED")) CHECK(i < 2 ? locked == 0 : locked > 100);
 #  endif
         CHECK(infer_model_close(m) == INFER_OK);
     }
