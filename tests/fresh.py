@@ -26,7 +26,7 @@ GCC = {"cc": "gcc", "gcc": "gcc"}
 ALL = ["python3", "tests/all.py"]
 COMPILE = ["python3", "tests/compile/run.py"]
 NO_DEVICE = [r"test_gpu_\w+: no OpenCL device", r"test_gpu_(media|stack|model)\w*.*: .*INFER_TEST_DATA.*"]
-OTHERS = [r"compile: (musl-gcc|musl|tcc|mingw|i686|aarch64|s390x) is not installed: .*"]
+OTHERS = [r"compile: (musl-gcc|musl|tcc|mingw|i686|aarch64|s390x|size) is not installed: .*"]
 NO_CLANG19 = r"compile: clang-19 is not installed: clang for MSVC, .*"
 FACES = ("kernels in every language", ["python3", "tests/kernels/faces.py"],
          ["ptxas: not installed", "kernel faces: there is no clang of 16 or later"])

@@ -102,7 +102,7 @@ def cases():
     if platform.machine() in ("x86_64", "AMD64"): # 123,047 bytes of gcc 12 (docs/benchmarks.md); others may take some more
         add("INFER_MINIMAL is small", GCC and shutil.which("size") and "sh",
             ["-c", '"$1" -std=gnu99 -O2 -DINFER_STATIC -c ../../examples/embedded/story.c -o "$2" && '
-                   'n=$(size "$2" | awk "NR == 2 { print \\$1 }") && echo "$n bytes of text" && test "$n" -lt 135000', "sh", GCC or "", os.path.join(OUT, "small.o")], alias="gcc")
+                   'n=$(size "$2" | awk "NR == 2 { print \\$1 }") && echo "$n bytes of text" && test "$n" -lt 135000', "sh", GCC or "", os.path.join(OUT, "small.o")], alias="size" if GCC else "gcc")
     impl("INFER_STATIC", CLANG or CC, ["-std=c99", level, "-DINFER_QUIET", "-DINFER_STATIC"])
 
     for cxx, label in ((GXX, "g++"), (CLANGXX, "clang++")):
