@@ -69,12 +69,25 @@ static void float_int16_case(const float *decoded, const float *x, int32_t rows,
     CHECK(n < 64 || squares < ((rows + n_x) * cols < 500 ? 8 : 2) * expected);
 }
 
+/* a * b + c, rounded once: fmaf of some C libraries rounds twice. The sum of doubles is rounded to odd: then the second
+ * rounding is right. */
+static float float_fused(float a, float b, float c) {
+    const double p = (double)a * b;
+    volatile double s = p + c, part = s - p, rest = (p - (s - part)) + (c - part);
+    double sum = s;
+    int64_t u;
+    memcpy(&u, &sum, sizeof u);
+    if (rest != 0 && (u & 1) == 0) u += (rest > 0) == (sum > 0) ? 1 : -1;
+    memcpy(&sum, &u, sizeof u);
+    return (float)sum;
+}
+
 /* Sums of outer products: bit for bit runs of 64 values, by fused multiply-add. */
 static float float_runs(const float *w, const float *x, int32_t cols) {
     float sum = 0, run = 0;
     int32_t k;
     for (k = 0; k < cols; k++) {
-        run = fmaf(w[k], x[k], k % 64 ? run : 0);
+        run = float_fused(w[k], x[k], k % 64 ? run : 0);
         if (k % 64 == 63 || k + 1 == cols) sum = k < 64 ? run : sum + run;
     }
     return sum;
