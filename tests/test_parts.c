@@ -545,13 +545,13 @@ static void test_parts_refuse(void) {
     mp.parts = 2;
     mp.backend = INFER_OPENCL;
     CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_UNSUPPORTED && !m);
-    CHECK_HAS(e.message, "a GPU, with matrices in parts");
+    if (INFER__HAS_GPU) CHECK_HAS(e.message, "a GPU, with matrices in parts"); /* else all GPUs are refused before */
     mp.backend = INFER_AUTO;
     mp.gpu_layers = 1;
     CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_UNSUPPORTED && !m);
     mp.gpu_layers = 0;
     mp.device = 1;
-    CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_UNSUPPORTED && !m);
+    CHECK(infer_model_open(&m, path, &mp, &e) == (INFER__HAS_GPU ? INFER_ERR_UNSUPPORTED : INFER_ERR_ARGUMENT) && !m);
     mp.device = 0;
     mp.preload = 2;
     CHECK(infer_model_open(&m, path, &mp, &e) == INFER_ERR_UNSUPPORTED && !m);
