@@ -144,9 +144,9 @@ static void infer__msg_header(const infer_context *c, int32_t kind, int32_t *w) 
 
 /* ---- the side with the sessions ---------------------------------------------------------------------------------- */
 
-/* The message, after the rows. */
+/* The message, after the rows; NULL where none are given. */
 static int32_t *infer__rest_words(const infer_context *c) {
-    return (int32_t *)(void *)(c->rows + c->plan.rest_floats);
+    return c->plan.rest_bytes ? (int32_t *)(void *)(c->rows + c->plan.rest_floats) : NULL;
 }
 
 static void infer__turn_take(infer_context *c) {
@@ -291,7 +291,7 @@ static void infer__share_pass(infer_context *c, int32_t n) {
 
 static void infer__share_head(infer_context *c, const infer__tensor *x) {
     int32_t *w = infer__rest_words(c), i;
-    if (!infer__ok(&c->ctx)) return;
+    if (!c->share || !infer__ok(&c->ctx)) return;
     infer__msg_header(c, INFER__MSG_HEAD, w);
     w[INFER__MSG_ROWS] = x->rows;
     for (i = 0; i < x->rows; i++)
