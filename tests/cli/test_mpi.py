@@ -131,6 +131,17 @@ def memory():
     check(len(weights) == 2 and weights["1"] < weights["2"] < os.path.getsize(MODEL) // 2 + weights["1"], "weights of ranks", weights)
 
 
+def least():
+    """--split where every matrix is below --split-least: nothing is cut, which a warning says; no exchanges, the same text."""
+    words = ["run", MODEL, "-p", "Once", "-n", "8", "--temp", "0", "-t", "1"]
+    want = infer(*words)[1].strip()
+    for more, cut in ([], False), (SPLIT[2:], True):
+        code, out, err = ranks(2, *SPLIT[:2], *more, *words, "-v")
+        n = re.findall(r"rank 1: (\d+) exchanges", err)
+        check(code == 0 and out.strip() == want and ("--split 2 cuts nothing" in err) != cut and len(n) == 1 and (int(n[0]) > 0) == cut,
+              "--split 2 " + " ".join(more), (code, out, n, err[:600]))
+
+
 def refusals():
     for n, words, why in ((2, ["--layers", "0-1,3-4"], "2 ranges"), (3, ["--layers", "0-1,2-4"], "3 ranges"), (2, ["--layers", "0-1,2-5"], "2 ranges"),
                           (6, [], "too few for 6 ranks")):
@@ -261,6 +272,7 @@ def main():
             logits(folder)
             commands(folder)
             memory()
+            least()
             refusals()
             dies(folder)
             times()

@@ -8,6 +8,15 @@
 static const double *memory; /* bytes of each rank */
 static int is_cut; /* a command has opened its model; further ones (for drafts) are rank 0's alone */
 
+/* A frame with a message of the library. 0: the ring is broken. */
+static int pass_frame(frame_buf *b, const infer_rows_info *info, const void *message, size_t size, const float *rows, size_t n) {
+    if (ring_broken() || !frame_make(b, FRAME_PASS, size, n)) return 0;
+    b->head->context = info->context;
+    memcpy(frame_message(b), message, size);
+    if (n) memcpy(frame_rows(b), rows, n * sizeof *rows);
+    return 1;
+}
+
 static infer_result rest(void *user, const void *message, size_t size, float *rows, size_t n, size_t back, infer_error *err) {
     infer_rows_info info;
     infer_result r = infer_rows_read(message, size, &info, err);
@@ -17,12 +26,9 @@ static infer_result rest(void *user, const void *message, size_t size, float *ro
     (void)user;
     if (r != INFER_OK) return r;
     tag = TAG_REPLY + (int)(info.context % (TAG_MOST - TAG_REPLY));
-    ok = !ring_broken() && frame_make(&b, FRAME_PASS, size, n);
+    ok = pass_frame(&b, &info, message, size, rows, n);
     if (ok) {
-        b.head->context = info.context;
         b.head->back = back;
-        memcpy(frame_message(&b), message, size);
-        if (n) memcpy(frame_rows(&b), rows, n * sizeof *rows);
         ok = frame_send(ring.split, TAG_PASS, &b);
     }
     if (ok && back) {
@@ -34,31 +40,18 @@ static infer_result rest(void *user, const void *message, size_t size, float *ro
         if (ok) memcpy(rows, frame_rows(&b), back * sizeof *rows);
     }
     free(b.head);
-    if (ok) return INFER_OK;
-    err->code = INFER_ERR_IO;
-    snprintf(err->message, sizeof err->message, "%.500s", ring_broken());
-    return INFER_ERR_IO;
+    return ok ? INFER_OK : ring_error(err);
 }
 
 static infer_result share(void *user, const void *message, size_t size, const float *rows, size_t n, infer_error *err) {
     infer_rows_info info;
     infer_result r = infer_rows_read(message, size, &info, err);
-    int p, ok = !ring_broken();
+    frame_buf b = {NULL, 0}; /* empty again after each frame that is sent */
+    int p;
     (void)user;
-    if (r != INFER_OK) return r;
-    for (p = 1; p < ring.split && ok; p++) {
-        frame_buf b = {NULL, 0};
-        ok = frame_make(&b, FRAME_PASS, size, n);
-        if (!ok) break;
-        b.head->context = info.context;
-        memcpy(frame_message(&b), message, size);
-        if (n) memcpy(frame_rows(&b), rows, n * sizeof *rows);
-        ok = frame_send(p, TAG_PASS, &b);
-    }
-    if (ok) return INFER_OK;
-    err->code = INFER_ERR_IO;
-    snprintf(err->message, sizeof err->message, "%.500s", ring_broken());
-    return INFER_ERR_IO;
+    for (p = 1; p < ring.split && r == INFER_OK; p++)
+        if (!pass_frame(&b, &info, message, size, rows, n) || !frame_send(p, TAG_PASS, &b)) r = ring_error(err);
+    return r;
 }
 
 /* Every rank's layers, and what it needs to open the model. */
@@ -92,6 +85,20 @@ static int send_jobs(const char *path, const cli_common *common, const infer_mod
     return 1;
 }
 
+/* A warning when no matrix is in parts, since then the ranks of a range all compute the same. */
+static void warn_whole(const char *path, const infer_model_params *params) {
+    infer_model_params p = *params;
+    infer_memory cut, whole;
+    infer_error err;
+    p.log = NULL;
+    p.parts = ring.split;
+    p.part_least = (uint64_t)ring.least;
+    if (infer_model_memory_path(path, &p, NULL, &cut, &err) != INFER_OK) return; /* opening says why */
+    p.part_least = UINT64_MAX;
+    if (infer_model_memory_path(path, &p, NULL, &whole, &err) == INFER_OK && cut.weights == whole.weights)
+        fprintf(stderr, "warning: %s: --split %d cuts nothing: every matrix is too small (--split-least)\n", path, ring.split);
+}
+
 static int front_open(const char *command, const char *path, const cli_common *common, infer_model_params *params) {
     int32_t first[RING_MOST + 1];
     if (ring_size == 1) return 1;
@@ -102,6 +109,7 @@ static int front_open(const char *command, const char *path, const cli_common *c
     if (strlen(path) >= sizeof ((ring_job *)0)->path) return cli_fail(command, "%s: the name is too long", path) == CLI_DONE;
     if (platform_path_kind(path) == PLATFORM_FOLDER) return cli_fail(command, "%s: a folder: convert it first", path) == CLI_DONE;
     if (!cut_layers(command, path, params, memory, first)) return 0;
+    if (ring.split > 1) warn_whole(path, params);
     params->layers = first[1];
     params->parts = ring.split;
     params->part_least = (uint64_t)ring.least;

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARTS_MOST = 64 };
-
 static MPI_Comm group = MPI_COMM_NULL;
 static float *buffer;
 static size_t room;
@@ -35,7 +33,8 @@ static int make_room(size_t n) {
     return 1;
 }
 
-/* Parts compute alike, so they are soon there: sleeping costs more than it saves for the first millisecond. */
+/* Parts compute alike, so they are soon there: for the first millisecond a sleep costs more than it saves, and the rank
+ * yields instead; then it pauses as for frames. */
 static int wait_for(MPI_Request *request) {
     const double since = platform_clock();
     int done = 0;
@@ -61,7 +60,7 @@ static void slow_network(size_t floats) {
 infer_result gather(void *user, float *values, const size_t *first, int32_t to, infer_error *err) {
     const int own = ring_part();
     const size_t all = first[ring.split], mine = first[own + 1] - first[own];
-    int counts[PARTS_MOST], from[PARTS_MOST], p, r;
+    int counts[SPLIT_MOST], from[SPLIT_MOST], p, r;
     const double start = platform_clock();
     MPI_Request request;
     (void)user;
@@ -85,10 +84,7 @@ infer_result gather(void *user, float *values, const size_t *first, int32_t to, 
     }
     count++;
     waited += platform_clock() - start;
-    if (!ring_broken()) return INFER_OK;
-    err->code = INFER_ERR_IO;
-    snprintf(err->message, sizeof err->message, "%.500s", ring_broken());
-    return INFER_ERR_IO;
+    return ring_broken() ? ring_error(err) : INFER_OK;
 }
 
 void gather_times(uint64_t *exchanges, double *seconds) {

@@ -61,7 +61,7 @@ static int parse(int argc, char **argv) {
         if (i + 1 >= argc) return -1;
         i++;
         if (strcmp(name, "--layers") == 0) ring.layers = argv[i];
-        else if (strcmp(name, "--split") == 0 && number(argv[i], 1, &x) && x <= 64 && x == (int)x) ring.split = (int)x;
+        else if (strcmp(name, "--split") == 0 && number(argv[i], 1, &x) && x <= SPLIT_MOST && x == (int)x) ring.split = (int)x;
         else if (strcmp(name, "--split-least") == 0 && number(argv[i], 1, &x)) ring.least = x;
         else if (strcmp(name, "--timeout") == 0 && number(argv[i], 0.1, &x)) ring.timeout = x;
         else if (strcmp(name, "--start") == 0 && number(argv[i], 1, &x)) ring.start = x;

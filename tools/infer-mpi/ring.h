@@ -14,7 +14,7 @@
 
 #include "../infer/cli.h"
 
-enum { RING_MOST = 1024 }; /* ranks */
+enum { RING_MOST = 1024, SPLIT_MOST = 64 }; /* ranks; parts of a range, as in infer_model_params */
 
 typedef struct ring_options {
     const char *layers;  /* --layers 0-11,12-23; NULL = by memory */
@@ -79,8 +79,10 @@ void watch_stop(void);
 /* The ring cannot be used any more: the first reason stays. */
 void ring_break(const char *format, ...) CLI_PRINTF(1, 2);
 const char *ring_broken(void); /* the reason, NULL = it is whole */
-void ring_pause(double since, double usual); /* between two looks; since: when the first one was (platform_clock); usual:
-                                              * seconds that it may take, 0 = not known */
+infer_result ring_error(infer_error *err); /* that reason as a callback's error */
+/* Between two looks; since: when the first one was (platform_clock); expected: seconds from then on until what is waited for
+ * comes, 0 = not known. */
+void ring_pause(double since, double expected);
 
 /* ---- cut.c, front.c, worker.c --------------------------------------------------------------- */
 

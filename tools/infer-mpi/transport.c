@@ -129,19 +129,20 @@ static int look(int from, int tag, frame_buf *b, int *sender) {
 }
 
 int frame_receive(int from, int tag, frame_buf *b) {
-    static double lately[2]; /* what the last two took: of a long pass and a short one the short one counts */
-    double since = platform_clock(), usual;
+    static double took[2]; /* how long the last two frames were waited for: the shorter wait is expected again, so that
+                            * one after a long pass, or without requests, does not make the next frame late */
+    double since = platform_clock(), expected;
     int r;
     pthread_mutex_lock(&lock);
-    usual = lately[0] < lately[1] ? lately[0] : lately[1];
+    expected = took[0] < took[1] ? took[0] : took[1];
     pthread_mutex_unlock(&lock);
     while ((r = look(from, tag, b, NULL)) == 0) {
         if (ring_broken()) return 0;
-        ring_pause(since, usual);
+        ring_pause(since, expected);
     }
     pthread_mutex_lock(&lock);
-    lately[0] = lately[1];
-    lately[1] = platform_clock() - since;
+    took[0] = took[1];
+    took[1] = platform_clock() - since;
     pthread_mutex_unlock(&lock);
     since = platform_clock();
     while (r > 0 && b->head->due > platform_clock() && !ring_broken()) ring_pause(since, b->head->due - since);

@@ -32,11 +32,17 @@ void ring_break(const char *format, ...) {
 
 const char *ring_broken(void) { return broken ? reason : NULL; }
 
-/* Looks cost a core that another rank may be computing on. Half of the time that it usually takes is slept through; from
- * then on a fiftieth of the time waited so far is, or a twentieth when nothing is known: what comes meanwhile is late by so
- * much. */
-void ring_pause(double since, double usual) {
-    const double waited = platform_clock() - since, half = usual < 2 * LONGEST_SLEEP ? usual / 2 : LONGEST_SLEEP;
+infer_result ring_error(infer_error *err) {
+    err->code = INFER_ERR_IO;
+    snprintf(err->message, sizeof err->message, "%.500s", ring_broken());
+    return INFER_ERR_IO;
+}
+
+/* Looks cost a core that another rank may be computing on. The first half of the expected time is one sleep, of 10 ms at
+ * most. From then on each sleep is a fiftieth of the time waited so far, or a twentieth when nothing is expected, and 1 ms at
+ * most: what comes meanwhile is late by so much. */
+void ring_pause(double since, double expected) {
+    const double waited = platform_clock() - since, half = expected < 2 * LONGEST_SLEEP ? expected / 2 : LONGEST_SLEEP;
     double s = waited < half ? half - waited : waited * (half > 0 ? 0.02 : 0.05);
     struct timespec t = {0, 0};
     if (waited >= 0.02 && s > 0.001) s = 0.001;

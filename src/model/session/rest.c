@@ -144,9 +144,9 @@ static void infer__msg_header(const infer_context *c, int32_t kind, int32_t *w) 
 
 /* ---- the side with the sessions ---------------------------------------------------------------------------------- */
 
-/* The message, after the rows; NULL where none are given. */
+/* The message, after the rows: of a context that gives some (rest_bytes). */
 static int32_t *infer__rest_words(const infer_context *c) {
-    return c->plan.rest_bytes ? (int32_t *)(void *)(c->rows + c->plan.rest_floats) : NULL;
+    return (int32_t *)(void *)(c->rows + c->plan.rest_floats);
 }
 
 static void infer__turn_take(infer_context *c) {
@@ -283,15 +283,17 @@ static void infer__rest_rows(infer_context *c, int32_t n, int out) {
 
 static void infer__share_pass(infer_context *c, int32_t n) {
     const uint64_t cols = (uint64_t)infer__rest_cols(&c->plan, c->model);
-    int32_t *w = infer__rest_words(c);
+    int32_t *w;
     if (!c->share) return;
+    w = infer__rest_words(c);
     infer__rest_rows(c, n, 1);
     infer__share_out(c, (uint64_t)(infer__put_pass(c, w) - w), (uint64_t)n * cols);
 }
 
 static void infer__share_head(infer_context *c, const infer__tensor *x) {
-    int32_t *w = infer__rest_words(c), i;
+    int32_t *w, i;
     if (!c->share || !infer__ok(&c->ctx)) return;
+    w = infer__rest_words(c);
     infer__msg_header(c, INFER__MSG_HEAD, w);
     w[INFER__MSG_ROWS] = x->rows;
     for (i = 0; i < x->rows; i++)
