@@ -332,38 +332,19 @@ static void parts_compare(const char *path, const infer_model_params *mp, const 
 
 static void parts_file(const char *path, const infer_model_params *mp) {
     infer_context_params cp;
-    infer_model *m = NULL;
-    infer_context *c = NULL;
-    infer_error e;
     ranges_out want;
     infer_token ids[40];
-    int32_t at[3] = { 0, 0, 0 }, n_ids = ranges_ids(ids, 40), unit = 0;
-    memset(&want, 0, sizeof want);
+    int32_t at[3] = { 0, 0, 0 }, n_ids = ranges_ids(ids, 40), all, unit;
     ranges_context(&cp);
-    if (infer_model_open(&m, path, mp, &e) || infer_context_create(&c, m, &cp, &e)) check_note(__FILE__, __LINE__, e.message);
-    if (!c || n_ids < 8) { CHECK(n_ids >= 8); return; }
-    ranges_script(c, ids, n_ids, &want);
-    at[1] = m->hp.n_layer;
-    while (unit < m->hp.n_layer && !m->layers[unit].kv_read) unit++;
+    if (!ranges_whole(path, mp, &cp, ids, n_ids, &want, &all, &unit)) return;
+    at[1] = all;
     parts_compare(path, mp, &cp, at, 1, 2, ids, n_ids, &want);
     cp.threads = 1;
     parts_compare(path, mp, &cp, at, 1, 3, ids, n_ids, &want);
-    at[1] = (m->hp.n_layer + 1) / 2;
-    at[2] = m->hp.n_layer;
+    at[1] = (all + 1) / 2;
+    at[2] = all;
     if (at[1] <= unit && at[1] < at[2] && getenv("DEEP")) parts_compare(path, mp, &cp, at, 2, 2, ids, n_ids, &want);
-    CHECK(infer_context_destroy(c) == INFER_OK);
-    CHECK(infer_model_close(m) == INFER_OK);
     free(want.x);
-}
-
-static void parts_arch(void) {
-    const char *path = arch_path("gguf");
-    infer_model_params mp;
-    memset(&mp, 0, sizeof mp);
-    if (!path) SKIP("needs INFER_TEST_DATA");
-    check_detail = arch_file;
-    parts_file(path, &mp);
-    check_detail = "";
 }
 
 /* ---- ways to open ------------------------------------------------------------------------------------------------ */
@@ -377,27 +358,22 @@ static void test_parts_ways(void) {
     infer_model_params mp;
     infer_token ids[20];
     infer_error e;
-    int32_t at[4] = { 0, 0, 0, 0 }, i, k;
+    int32_t at[4] = { 0, 0, 0, 0 }, all, unit, i, k;
     size_t f;
     ranges_context(&cp);
     cp.threads = 1;
     for (i = 0; i < 20; i++) ids[i] = 3 + i * 7 % 50;
     for (f = 0; f < sizeof files / sizeof *files && !check_bad; f++) {
         const char *path = check_data(files[f]);
-        infer_model *m = NULL;
-        infer_context *c = NULL;
         ranges_out want, got;
         check_detail = files[f];
-        memset(&want, 0, sizeof want);
         memset(&mp, 0, sizeof mp);
-        if (infer_model_open(&m, path, &mp, &e) || infer_context_create(&c, m, &cp, &e)) check_note(__FILE__, __LINE__, e.message);
-        if (!c) return;
-        ranges_script(c, ids, 20, &want);
+        if (!ranges_whole(path, &mp, &cp, ids, 20, &want, &all, &unit)) return;
         at[1] = 1;
-        at[2] = m->hp.n_layer > 2 ? 2 : m->hp.n_layer;
-        at[3] = m->hp.n_layer;
+        at[2] = all > 2 ? 2 : all;
+        at[3] = all;
         parts_compare(path, &mp, &cp, at, at[2] < at[3] ? 3 : 2, 2, ids, 20, &want);
-        at[1] = m->hp.n_layer;
+        at[1] = all;
         mp.no_mmap = 1;
         parts_compare(path, &mp, &cp, at, 1, 2, ids, 20, &want);
         mp.no_mmap = 0;
@@ -414,8 +390,6 @@ static void test_parts_ways(void) {
             parts_close(&g);
             free(got.x);
         }
-        CHECK(infer_context_destroy(c) == INFER_OK);
-        CHECK(infer_model_close(m) == INFER_OK);
         free(want.x);
     }
     check_detail = "";
@@ -440,9 +414,9 @@ static void parts_memory_of(const char *name, int no_mmap, int32_t n) {
     const char *path = check_data(name);
     infer_context_params cp;
     infer_model_params mp;
-    infer_memory before, said, all;
+    infer_memory all;
     infer_error e;
-    uint64_t whole = 0, cut = 0, sum = 0, meta;
+    uint64_t whole = 0, cut = 0, sum = 0;
     int32_t i;
     check_detail = name;
     memset(&mp, 0, sizeof mp);
@@ -460,48 +434,24 @@ static void parts_memory_of(const char *name, int no_mmap, int32_t n) {
     cp.gather = parts_gather;
     cp.parts_user = &g.node[0][0];
     for (i = 0; i < n; i++) {
-        infer_model *m = NULL;
-        infer_context *c = NULL;
-        infer_session *s = NULL;
-        uint64_t want, own, of_cut;
+        const infer__weight *head;
+        ranges_piece x;
+        uint64_t own, of_cut;
         mp.part = i;
-        CHECK(infer_model_memory_path(path, &mp, &cp, &before, &e) == INFER_OK);
-        ranges_held = ranges_peak = 0;
-        CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK);
-        if (!m) return;
-        CHECK(infer_model_memory(m, &cp, &said, &e) == INFER_OK);
-        CHECK(said.weights < all.weights && said.cache == all.cache && said.layers == all.layers);
-        CHECK((no_mmap || said.weights == before.weights) && said.cache == before.cache);
-        CHECK(infer_context_create(&c, m, &cp, &e) == INFER_OK);
-        if (c && !i) {
-            infer_session_params sp;
-            memset(&sp, 0, sizeof sp);
-            sp.context = cp.cells;
-            CHECK(infer_session_create_in(&s, c, &sp, &e) == INFER_OK);
-        }
-        want = said.cache + said.scratch + (no_mmap ? said.weights : 0);
-        if (c && ranges_held != want) {
-            char text[120];
-            snprintf(text, sizeof text, "part %d: %llu bytes are held, %llu were predicted", (int)i, (unsigned long long)ranges_held,
-                     (unsigned long long)want);
-            check_note(__FILE__, __LINE__, text);
-        }
-        CHECK(ranges_peak <= said.peak);
-        meta = no_mmap ? 0 : m->gguf.file_bytes - m->gguf.tensor_bytes;
-        parts_sums(m, &own, &of_cut);
+        if (!ranges_piece_open(&x, path, &mp, &cp, &all)) return;
+        CHECK(x.said.cache == all.cache);
+        parts_sums(x.m, &own, &of_cut);
         if (i == 1) {
             whole = own;
             cut = of_cut;
         }
         CHECK(i < 2 || (own == whole && of_cut == cut));
-        sum += said.weights - meta - own;
-        if (!i && m->w[INFER__W_OUTPUT].tensor == m->w[INFER__W_TOKEN_EMBD].tensor) /* it has the embedding whole */
-            sum += (uint64_t)m->w[INFER__W_OUTPUT].held * m->w[INFER__W_OUTPUT].row_bytes;
+        sum += x.weights - own;
+        head = &x.m->w[INFER__W_OUTPUT];
+        if (!i && head->tensor == x.m->w[INFER__W_TOKEN_EMBD].tensor) /* it has the embedding whole */
+            sum += (uint64_t)head->held * head->row_bytes;
         CHECK(of_cut > own);
-        infer_session_destroy(s);
-        infer_context_destroy(c);
-        CHECK(infer_model_close(m) == INFER_OK);
-        CHECK(ranges_held == 0);
+        ranges_piece_close(&x);
     }
     CHECK(sum == cut);
     CHECK(g.shared == 1);
@@ -585,34 +535,24 @@ static void test_parts_fail(void) {
     const char *path = check_data("models/stories260K.F32.gguf");
     infer_context_params cp;
     infer_model_params mp;
-    infer_session *s = NULL;
-    infer_token ids[30];
-    infer_error e;
-    float first[512];
+    ranges_seen x;
     int32_t i;
     memset(&mp, 0, sizeof mp);
     ranges_context(&cp);
-    for (i = 0; i < 30; i++) ids[i] = 5 + i * 11 % 400;
     if (!parts_open(&g, path, &mp, &cp, at, 1, 3)) return;
-    CHECK(infer_session_create_in(&s, g.node[0][0].c, NULL, &e) == INFER_OK);
-    CHECK(s && infer_session_eval(s, ids, 30) == INFER_OK);
-    memcpy(first, infer_session_logits(s, -1), sizeof first);
+    if (!ranges_seen_begin(&x, g.node[0][0].c)) return;
     CHECK(g.node[0][0].gathers == 4 * 5 + 1); /* Q K V, output, gate and up, down; the head */
-    CHECK(infer_session_rewind(s, 11) == INFER_OK);
+    CHECK(infer_session_rewind(x.s, 11) == INFER_OK);
     for (i = 1; i <= 21; i += 4) {
         g.fails_in = i;
-        CHECK(infer_session_eval(s, ids + 11, 19) == INFER_ERR_IO);
-        CHECK_HAS(infer_session_error(s)->message, "no exchange");
-        CHECK(infer_session_position(s) == 11 && !infer_session_logits(s, -1));
+        ranges_seen_fails(&x, INFER_ERR_IO, "no exchange");
         parts_settle(&g);
         infer__mutex_lock(&g.lock);
         g.failed = INFER_OK;
         memset(g.why, 0, sizeof g.why);
         infer__mutex_unlock(&g.lock);
     }
-    CHECK(infer_session_eval(s, ids + 11, 19) == INFER_OK);
-    CHECK(memcmp(first, infer_session_logits(s, -1), sizeof first) == 0);
-    infer_session_destroy(s);
+    ranges_seen_end(&x);
     parts_close(&g);
 }
 
@@ -623,33 +563,24 @@ static void test_parts_cancel(void) {
     const char *path = check_data("models/stories260K.F32.gguf");
     infer_context_params cp;
     infer_model_params mp;
-    infer_session *s = NULL;
-    infer_token ids[30];
-    infer_error e;
-    float first[512];
+    ranges_seen x;
     uint64_t gathers;
-    int32_t i;
     memset(&mp, 0, sizeof mp);
     ranges_context(&cp);
     cp.batch = 8;
-    for (i = 0; i < 30; i++) ids[i] = 5 + i * 11 % 400;
     if (!parts_open(&g, path, &mp, &cp, at, 1, 2)) return;
-    CHECK(infer_session_create_in(&s, g.node[0][0].c, NULL, &e) == INFER_OK);
-    CHECK(s && infer_session_eval(s, ids, 30) == INFER_OK);
-    memcpy(first, infer_session_logits(s, -1), sizeof first);
-    CHECK(infer_session_rewind(s, 0) == INFER_OK);
+    if (!ranges_seen_begin(&x, g.node[0][0].c)) return;
+    CHECK(infer_session_rewind(x.s, 0) == INFER_OK);
     parts_settle(&g);
     gathers = g.node[0][0].gathers;
     g.shared = 0;
-    g.cancel = s;
-    CHECK(infer_session_eval(s, ids, 30) == INFER_CANCELLED);
+    g.cancel = x.s;
+    ranges_seen_fails(&x, INFER_CANCELLED, "cancelled");
     g.cancel = NULL;
     parts_settle(&g);
     CHECK(g.shared == 2 && g.node[0][0].gathers == gathers + 2 * 4 * 5 && g.node[0][1].gathers == g.node[0][0].gathers);
-    CHECK(infer_session_position(s) == 0 && !g.failed);
-    CHECK(infer_session_eval(s, ids, 30) == INFER_OK);
-    CHECK(memcmp(first, infer_session_logits(s, -1), sizeof first) == 0);
-    infer_session_destroy(s);
+    CHECK(!g.failed);
+    ranges_seen_end(&x);
     parts_close(&g);
 }
 
@@ -794,8 +725,6 @@ static void test_parts_queues(void) {
 }
 
 static void suite_parts(void) {
-    char name[80];
-    size_t i;
 #if !defined(INFER__THREADS)
     return; /* each part is a thread */
 #endif
@@ -807,9 +736,5 @@ static void suite_parts(void) {
     RUN(test_parts_oom);
     RUN(test_parts_hostile);
     RUN(test_parts_queues);
-    for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i += (size_t)check_every(16)) {
-        arch_file = ARCH_FILES[i];
-        snprintf(name, sizeof name, "test_parts_arch_%s", arch_file);
-        check_run(name, parts_arch);
-    }
+    ranges_archs("test_parts_arch", parts_file);
 }

@@ -198,24 +198,35 @@ static void ranges_compare(const char *path, const infer_model_params *mp, const
     free(got.x);
 }
 
+/* What one model gives, to *want; its layers, and the first one whose keys later ones read. 0: a check failed. */
+static int ranges_whole(const char *path, const infer_model_params *mp, const infer_context_params *cp, const infer_token *ids,
+                        int32_t n_ids, ranges_out *want, int32_t *all, int32_t *unit) {
+    infer_model *m = NULL;
+    infer_context *c = NULL;
+    infer_error e;
+    memset(want, 0, sizeof *want);
+    CHECK(n_ids >= 8);
+    if (infer_model_open(&m, path, mp, &e) || infer_context_create(&c, m, cp, &e)) check_note(__FILE__, __LINE__, e.message);
+    if (!c || n_ids < 8) return 0;
+    ranges_script(c, ids, n_ids, want);
+    *all = m->hp.n_layer;
+    for (*unit = 0; *unit < *all && !m->layers[*unit].kv_read; ++*unit) {}
+    CHECK(infer_context_destroy(c) == INFER_OK);
+    CHECK(infer_model_close(m) == INFER_OK);
+    return 1;
+}
+
 /* Every layer by itself, and the cut into two in the middle, with DEEP every one; cuts that may not are refused by name. */
 static void ranges_file(const char *path, const infer_model_params *mp) {
     infer_context_params cp;
     infer_model_params p = *mp;
-    infer_model *m = NULL;
-    infer_context *c = NULL;
     infer_error e;
     ranges_out want;
     infer_token ids[40];
     const int deep = getenv("DEEP") != NULL; /* make deep */
-    int32_t at[RANGES_MOST + 1], two[3], n = 0, n_ids = ranges_ids(ids, 40), i, all, unit = 0;
-    memset(&want, 0, sizeof want);
+    int32_t at[RANGES_MOST + 1], two[3], n = 0, n_ids = ranges_ids(ids, 40), i, all, unit;
     ranges_context(&cp);
-    if (infer_model_open(&m, path, mp, &e) || infer_context_create(&c, m, &cp, &e)) check_note(__FILE__, __LINE__, e.message);
-    if (!c || n_ids < 8) { CHECK(n_ids >= 8); return; }
-    ranges_script(c, ids, n_ids, &want);
-    all = m->hp.n_layer;
-    while (unit < all && !m->layers[unit].kv_read) unit++; /* from there on layers share keys and values */
+    if (!ranges_whole(path, mp, &cp, ids, n_ids, &want, &all, &unit)) return;
     for (i = 0; i < all && !check_bad; i++) {
         infer_model *half = NULL;
         if (i <= unit) {
@@ -236,19 +247,29 @@ static void ranges_file(const char *path, const infer_model_params *mp) {
     }
     at[n] = all;
     if (n > 1) ranges_compare(path, mp, &cp, at, n, ids, n_ids, &want);
-    CHECK(infer_context_destroy(c) == INFER_OK);
-    CHECK(infer_model_close(m) == INFER_OK);
     free(want.x);
 }
 
+static void (*ranges_do)(const char *path, const infer_model_params *mp); /* with a file of every architecture */
 static void ranges_arch(void) {
     const char *path = arch_path("gguf");
     infer_model_params mp;
     memset(&mp, 0, sizeof mp);
     if (!path) SKIP("needs INFER_TEST_DATA");
     check_detail = arch_file;
-    ranges_file(path, &mp);
+    ranges_do(path, &mp);
     check_detail = "";
+}
+
+static void ranges_archs(const char *test, void (*file)(const char *path, const infer_model_params *mp)) {
+    char name[80];
+    size_t i;
+    ranges_do = file;
+    for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i += (size_t)check_every(16)) {
+        arch_file = ARCH_FILES[i];
+        snprintf(name, sizeof name, "%s_%s", test, arch_file);
+        check_run(name, ranges_arch);
+    }
 }
 
 /* ---- what it takes ----------------------------------------------------------------------------------------------- */
@@ -282,15 +303,64 @@ static uint64_t ranges_bound(const char *path) {
     return sum;
 }
 
-/* What is predicted is what is held, and ranges hold weights once in all. */
+/* Some of a file's weights, with a context, and a session where those are. */
+typedef struct ranges_piece {
+    infer_model *m;
+    infer_context *c;
+    infer_session *s;
+    infer_memory said;
+    uint64_t weights; /* bytes of tensors */
+} ranges_piece;
+
+/* What is predicted is what is held. all: of the whole model. 0: it does not open. */
+static int ranges_piece_open(ranges_piece *x, const char *path, const infer_model_params *mp, const infer_context_params *cp,
+                             const infer_memory *all) {
+    infer_memory before;
+    infer_error e;
+    uint64_t want;
+    memset(x, 0, sizeof *x);
+    CHECK(infer_model_memory_path(path, mp, cp, &before, &e) == INFER_OK);
+    ranges_held = ranges_peak = 0;
+    CHECK(infer_model_open(&x->m, path, mp, &e) == INFER_OK);
+    if (!x->m) return 0;
+    CHECK(infer_model_memory(x->m, cp, &x->said, &e) == INFER_OK);
+    CHECK(x->said.weights < all->weights && x->said.layers == (mp->layers ? mp->layers : all->layers));
+    CHECK(x->said.layers == before.layers && (mp->no_mmap || x->said.weights == before.weights) && x->said.cache == before.cache);
+    CHECK(infer_context_create(&x->c, x->m, cp, &e) == INFER_OK);
+    if (x->c && !mp->first_layer && !mp->part) {
+        infer_session_params sp;
+        memset(&sp, 0, sizeof sp);
+        sp.context = cp->cells;
+        CHECK(infer_session_create_in(&x->s, x->c, &sp, &e) == INFER_OK);
+    }
+    want = x->said.cache + x->said.scratch + (mp->no_mmap ? x->said.weights : 0);
+    if (x->c && ranges_held != want) {
+        char text[160];
+        snprintf(text, sizeof text, "%d layers from %d on, part %d: %llu bytes are held, %llu were predicted", (int)mp->layers,
+                 (int)mp->first_layer, (int)mp->part, (unsigned long long)ranges_held, (unsigned long long)want);
+        check_note(__FILE__, __LINE__, text);
+    }
+    CHECK(ranges_peak <= x->said.peak);
+    x->weights = x->said.weights - (mp->no_mmap ? 0 : x->m->gguf.file_bytes - x->m->gguf.tensor_bytes);
+    return 1;
+}
+
+static void ranges_piece_close(ranges_piece *x) {
+    infer_session_destroy(x->s);
+    infer_context_destroy(x->c);
+    CHECK(infer_model_close(x->m) == INFER_OK);
+    CHECK(ranges_held == 0);
+}
+
+/* Ranges hold weights once in all. */
 static void ranges_memory_of(const char *name, int no_mmap) {
     static ranges g;
     const char *path = check_data(name);
     infer_context_params cp;
     infer_model_params mp;
-    infer_memory before, said, all;
+    infer_memory all;
     infer_error e;
-    uint64_t sum = 0, meta;
+    uint64_t sum = 0;
     int32_t i, n = 3, cut[4];
     check_detail = name;
     memset(&mp, 0, sizeof mp);
@@ -307,41 +377,13 @@ static void ranges_memory_of(const char *name, int no_mmap) {
     memset(&g, 0, sizeof g);
     cp.rest_user = &g; /* it hears of the end */
     for (i = 0; i < n; i++) {
-        infer_model *m = NULL;
-        infer_context *c = NULL;
-        infer_session *s = NULL;
-        uint64_t want;
+        ranges_piece x;
         mp.first_layer = cut[i];
         mp.layers = cut[i + 1] - cut[i];
         cp.rest = i ? NULL : ranges_rest;
-        CHECK(infer_model_memory_path(path, &mp, &cp, &before, &e) == INFER_OK);
-        ranges_held = ranges_peak = 0;
-        CHECK(infer_model_open(&m, path, &mp, &e) == INFER_OK);
-        if (!m) return;
-        CHECK(infer_model_memory(m, &cp, &said, &e) == INFER_OK);
-        CHECK(said.layers == mp.layers && said.weights < all.weights);
-        CHECK(said.layers == before.layers && (no_mmap || said.weights == before.weights) && said.cache == before.cache);
-        CHECK(infer_context_create(&c, m, &cp, &e) == INFER_OK);
-        if (c && !i) {
-            infer_session_params sp;
-            memset(&sp, 0, sizeof sp);
-            sp.context = cp.cells;
-            CHECK(infer_session_create_in(&s, c, &sp, &e) == INFER_OK);
-        }
-        want = said.cache + said.scratch + (no_mmap ? said.weights : 0);
-        if (c && ranges_held != want) {
-            char text[120];
-            snprintf(text, sizeof text, "layers %d..%d: %llu bytes are held, %llu were predicted", (int)cut[i], (int)cut[i + 1] - 1,
-                     (unsigned long long)ranges_held, (unsigned long long)want);
-            check_note(__FILE__, __LINE__, text);
-        }
-        CHECK(ranges_peak <= said.peak);
-        meta = no_mmap ? 0 : m->gguf.file_bytes - m->gguf.tensor_bytes;
-        sum += said.weights - meta;
-        infer_session_destroy(s);
-        infer_context_destroy(c);
-        CHECK(infer_model_close(m) == INFER_OK);
-        CHECK(ranges_held == 0);
+        if (!ranges_piece_open(&x, path, &mp, &cp, &all)) return;
+        sum += x.weights;
+        ranges_piece_close(&x);
         CHECK(g.last == !i);
         g.last = 0;
     }
@@ -420,6 +462,41 @@ static void test_ranges_refuse(void) {
     infer_model_close(m);
 }
 
+enum { RANGES_IDS = 30, RANGES_VOCAB = 512 }; /* of sessions that fail; logits of stories260K */
+typedef struct ranges_seen {
+    infer_session *s;
+    infer_token ids[RANGES_IDS];
+    float logits[RANGES_VOCAB]; /* after them */
+} ranges_seen;
+
+/* A session that has evaluated them. 0: there is none. */
+static int ranges_seen_begin(ranges_seen *x, infer_context *c) {
+    infer_error e;
+    int32_t i;
+    memset(x, 0, sizeof *x);
+    for (i = 0; i < RANGES_IDS; i++) x->ids[i] = 5 + i * 11 % 400;
+    CHECK(infer_session_create_in(&x->s, c, NULL, &e) == INFER_OK && infer_session_eval(x->s, x->ids, RANGES_IDS) == INFER_OK);
+    if (!x->s || check_bad) return 0;
+    memcpy(x->logits, infer_session_logits(x->s, -1), sizeof x->logits);
+    return 1;
+}
+
+/* Evaluating the rest of the ids is this error, and the session stays where it is. */
+static void ranges_seen_fails(ranges_seen *x, infer_result want, const char *why) {
+    const int32_t at = infer_session_position(x->s);
+    CHECK(infer_session_eval(x->s, x->ids + at, RANGES_IDS - at) == want);
+    CHECK_HAS(infer_session_error(x->s)->message, why);
+    CHECK(infer_session_position(x->s) == at && !infer_session_logits(x->s, -1));
+}
+
+/* It goes on with the same bits. */
+static void ranges_seen_end(ranges_seen *x) {
+    const int32_t at = infer_session_position(x->s);
+    CHECK(at < RANGES_IDS && infer_session_eval(x->s, x->ids + at, RANGES_IDS - at) == INFER_OK);
+    CHECK(memcmp(x->logits, infer_session_logits(x->s, -1), sizeof x->logits) == 0);
+    infer_session_destroy(x->s);
+}
+
 /* An error elsewhere is the eval's, and the session is where it was; then it goes on with the same bits. */
 static void test_ranges_fail(void) {
     static const int32_t at[] = { 0, 2, 4, 5 };
@@ -427,29 +504,20 @@ static void test_ranges_fail(void) {
     const char *path = check_data("models/stories260K.F32.gguf");
     infer_context_params cp;
     infer_model_params mp;
-    infer_session *s = NULL;
-    infer_token ids[30];
-    infer_error e;
-    float first[512];
+    ranges_seen x;
     int32_t i;
     memset(&mp, 0, sizeof mp);
     ranges_context(&cp);
-    for (i = 0; i < 30; i++) ids[i] = 5 + i * 11 % 400;
     if (!ranges_open(&g, path, &mp, &cp, at, 3)) return;
-    CHECK(infer_session_create_in(&s, g.c[0], NULL, &e) == INFER_OK);
-    CHECK(s && infer_session_eval(s, ids, 30) == INFER_OK);
-    memcpy(first, infer_session_logits(s, -1), sizeof first);
-    CHECK(infer_session_rewind(s, 11) == INFER_OK);
-    for (i = 1; i < 3; i++) {
-        g.fails_at = i;
-        CHECK(infer_session_eval(s, ids + 11, 19) == INFER_ERR_IO);
-        CHECK_HAS(infer_session_error(s)->message, "no answer");
-        CHECK(infer_session_position(s) == 11 && !infer_session_logits(s, -1));
+    if (ranges_seen_begin(&x, g.c[0])) {
+        CHECK(infer_session_rewind(x.s, 11) == INFER_OK);
+        for (i = 1; i < 3; i++) {
+            g.fails_at = i;
+            ranges_seen_fails(&x, INFER_ERR_IO, "no answer");
+        }
+        g.fails_at = 0;
+        ranges_seen_end(&x);
     }
-    g.fails_at = 0;
-    CHECK(infer_session_eval(s, ids + 11, 19) == INFER_OK);
-    CHECK(memcmp(first, infer_session_logits(s, -1), sizeof first) == 0);
-    infer_session_destroy(s);
     ranges_close(&g);
 }
 
@@ -675,17 +743,11 @@ static void test_ranges_queues(void) {
 }
 
 static void suite_ranges(void) {
-    char name[80];
-    size_t i;
     RUN(test_ranges_refuse);
     RUN(test_ranges_fail);
     RUN(test_ranges_memory);
     RUN(test_ranges_hostile);
     RUN(test_ranges_oom);
     RUN(test_ranges_queues);
-    for (i = 0; i < sizeof ARCH_FILES / sizeof *ARCH_FILES; i += (size_t)check_every(16)) {
-        arch_file = ARCH_FILES[i];
-        snprintf(name, sizeof name, "test_ranges_arch_%s", arch_file);
-        check_run(name, ranges_arch);
-    }
+    ranges_archs("test_ranges_arch", ranges_file);
 }
