@@ -670,14 +670,14 @@ Matrices can be cut, too: several processes with the same layers, each with some
     with.part = 0;  with.parts = 2;   (process A: sessions, the embedding)
     with.part = 1;  with.parts = 2;   (process B: maps and holds its rows, and what is narrow)
 
-Each computes the results of its rows, and after every product all give theirs to each other by context_params.gather.
-A gives passes to the others by context_params.share, for their infer_context_rows; they do not answer. The bits are
-those of one model, since no sum is cut. Attention and caches are not in parts: every process has the whole cache of its
-layers. Ranges may have parts: then each part gives rows to the same part of the next range, except when
-infer_rows_info.head is set; part 0 of the first range calls context_params.rest for part 0 of the next one, which runs
-passes in the order of infer_rows_info.pass if several contexts send them at the same time. part_least and parts must be
-the same in all parts of a range. A pass is cancelled before it begins, or not at all; slices of evals end between
-passes. CPUs alone. Refused by name: GPUs, and what layers elsewhere refuse; deepstack.
+Each computes the results of its rows, and after every product all give theirs to each other by context_params.gather,
+or to A alone those of the head. A gives passes to the others by context_params.share, for their infer_context_rows;
+they do not answer. The bits are those of one model, since no sum is cut. Attention and caches are not in parts: every
+process has the whole cache of its layers. Ranges may have parts: then each part gives rows to the same part of the next
+range, except when infer_rows_info.head is set; part 0 of the first range calls context_params.rest for part 0 of the
+next one, which runs passes in the order of infer_rows_info.pass if several contexts send them at the same time.
+part_least and parts must be the same in all parts of a range. A pass is cancelled before it begins, or not at all;
+slices of evals end between passes. CPUs alone. Refused by name: GPUs, and what layers elsewhere refuse; deepstack.
 */
 #ifndef INFER_H
 #define INFER_H
