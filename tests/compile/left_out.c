@@ -166,6 +166,17 @@ static void parts(infer_model *model) {
         want(infer_eval_slice(infer_session_get_context(session), &step, 1, 1, &err), "a slice", "INFER_NO_SLICES");
         want(infer_generation_begin(&generation, session, NULL, "a", NULL, &err), "a text piece by piece", "INFER_NO_SLICES");
         want(infer_model_open_memory_begin(&loading, "", 0, NULL, &err), "opening in slices", "INFER_NO_SLICES");
+#  ifndef INFER_NO_EMBED
+        want(infer_embed_step(NULL, 0, &err), "vectors in slices", "INFER_NO_SLICES");
+#  endif
+#  ifndef INFER_NO_QUEUE
+        {
+            infer_queue *queue = NULL;
+            if (infer_queue_create(&queue, model, NULL, &err)) printf("%s\n", err.message), bad++;
+            if (infer_queue_step(queue, 1) != INFER_ERR_UNSUPPORTED) printf("a queue made a slice\n"), bad++;
+            infer_queue_destroy(queue);
+        }
+#  endif
     }
 #endif
 #ifdef INFER_NO_RANGES

@@ -99,8 +99,8 @@ def cases():
     exe = os.path.join(OUT, "left_out")
     add("every INFER_NO_*", CC, ["-std=c99", level, "-DINFER_QUIET"] + ["-DINFER_NO_" + m for m in MACROS] + WARN + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL] + archs)
     exe = os.path.join(OUT, "only")
-    add("every INFER_ONLY_*", CLANG or CC, ["-std=c99", "-O0", "-DINFER_QUIET"] + [f for m in LISTS for f in only(m)] + WARN
-        + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL] + archs)
+    add("every INFER_ONLY_*", CLANG or CC, ["-std=c99", "-O0", "-DINFER_QUIET", "-DINFER_NO_SLICES"] + [f for m in LISTS for f in only(m)] + WARN
+        + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL] + archs) # INFER_NO_SLICES: with queues and vectors, which are not in the build above
     exe = os.path.join(OUT, "minimal")
     add("INFER_MINIMAL tells", CC, ["-std=c99", "-Os", "-DINFER_MINIMAL", "-DINFER_STATIC", "-DINFER_QUANT_Q4_K"] + WARN
         + ["left_out.c", "-o", exe] + LIBS, run=[exe, MODEL] + archs)
