@@ -546,7 +546,7 @@ Define them before including infer.h in the file that holds the implementation.
     INFER_NO_MEDIA            no pictures and sound: no decoders, no projectors
     INFER_NO_OFFLOAD          no infer_model_offload and no model_params.preload
     INFER_NO_QUEUE            no queues, hence no infer_generate_best
-    INFER_NO_RANGES           no models of some of a file's layers
+    INFER_NO_RANGES           no models of some of a file's layers, or of parts of its matrices
     INFER_NO_SAVE             sessions are neither saved nor loaded
     INFER_NO_SCORES           no infer_session_score
     INFER_NO_SLICES           nothing in slices: no infer_model_open_begin, infer_eval_slice, infer_generation_begin,

@@ -475,8 +475,9 @@ static infer_result infer__generate_eval(infer__generation *g) {
     if (!g->n_next) return INFER_OK;
     if (!g->moved) {
         s->drafts = g->n_next - 1;
-        r = INFER__HAS_GUIDES && g->guide.by ? infer__guide_eval(&g->guide, s, g->next)
-                        : infer__session_eval_as(s, g->next, g->n_next, g->n_next > 1 ? INFER_OUT_ALL : INFER_OUT_LAST);
+        r = INFER__HAS_GUIDES && g->guide.by
+                ? infer__guide_eval(&g->guide, s, g->next)
+                : infer__session_eval_as(s, g->next, g->n_next, g->n_next > 1 ? INFER_OUT_ALL : INFER_OUT_LAST);
         if (r == INFER_MORE) return r;
         s->drafts = 0;
         if (r == INFER_OK) infer__generate_drafted(g);

@@ -141,7 +141,6 @@ static infer_result infer__guide_eval(infer__guide *g, infer_session *s, const i
     infer_error e;
     infer_result r = INFER_OK;
     int32_t i;
-    if (!INFER__HAS_GUIDES) return r;
     g->mixed = 0; /* the row is gone */
     if (g->by->context != c) return infer__guide_eval_apart(g, s, token);
     infer__error_clear(&e);

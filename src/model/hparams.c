@@ -580,8 +580,8 @@ static infer_result infer__hparams_read(infer_model *m, infer_error *err) {
     for (i = 0; i < n && !k.failed; i++) {
         m->layers[i].index = i;
         m->layers[i].block = infer__file_block(hp, i);
-        m->layers[i].stack = infer__stack_row_of(m)      ? m->stack.kind == INFER__STACK_VISION ? "v" : "a"
-                             : !hp->n_buckets ? NULL
+        m->layers[i].stack = infer__stack_row_of(m) ? m->stack.kind == INFER__STACK_VISION ? "v" : "a"
+                             : !hp->n_buckets       ? NULL
                              : hp->encoder || i < hp->n_enc ? "enc" : "dec";
         infer__read_layer(m, &k, &m->layers[i]);
     }

@@ -98,11 +98,7 @@ static int infer__idle_experts(const infer_model *m, const infer__kv *kv, double
 #define INFER__IS(value) INFER__BY(is, value)
 #define INFER__EXPERTS(value) INFER__BY(experts, value)
 /* Names, the condition, the reason: builds without descriptions name the key alone. */
-#if INFER__HAS_DESCRIBE
-#  define INFER__IDLE(names, by, why) { names, by, why },
-#else
-#  define INFER__IDLE(names, by, why) { names, by, "a value that is not supported" },
-#endif
+#define INFER__IDLE(names, by, why) { names, by, INFER__HAS_DESCRIBE ? why : "a value that is not supported" },
 
 static const infer__idle_key INFER__IDLE_KEYS[] = {
     INFER__IDLE("vocab_size", INFER__ANY, "token_embd.weight has as many rows as there are tokens")

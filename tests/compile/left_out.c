@@ -1,4 +1,5 @@
-/* left_out.c MODEL: what a build was made without says so, with the name of its switch; the rest works.
+/* left_out.c MODEL [PATH ..]: what a build was made without says so, with the name of its switch; the rest works. PATH.gguf computes
+ * the logits that were recorded in PATH.logits.
  * Compiled with some of the switches and run. */
 #if defined(INFER_NO_CUDA)
 #  define CUDA_BY "INFER_NO_CUDA"
@@ -165,6 +166,17 @@ static void parts(infer_model *model) {
         want(infer_eval_slice(infer_session_get_context(session), &step, 1, 1, &err), "a slice", "INFER_NO_SLICES");
         want(infer_generation_begin(&generation, session, NULL, "a", NULL, &err), "a text piece by piece", "INFER_NO_SLICES");
         want(infer_model_open_memory_begin(&loading, "", 0, NULL, &err), "opening in slices", "INFER_NO_SLICES");
+#  ifndef INFER_NO_EMBED
+        want(infer_embed_step(NULL, 0, &err), "vectors in slices", "INFER_NO_SLICES");
+#  endif
+#  ifndef INFER_NO_QUEUE
+        {
+            infer_queue *queue = NULL;
+            if (infer_queue_create(&queue, model, NULL, &err)) printf("%s\n", err.message), bad++;
+            if (infer_queue_step(queue, 1) != INFER_ERR_UNSUPPORTED) printf("a queue made a slice\n"), bad++;
+            infer_queue_destroy(queue);
+        }
+#  endif
     }
 #endif
 #ifdef INFER_NO_RANGES
@@ -317,8 +329,14 @@ static void left_out(infer_model *model) {
     {
         infer_image image;
         infer_sound sound;
+        infer_media *media;
+        infer_token tokens[4];
+        size_t n;
         want(infer_image_decode(&image, "P6 1 1 255 abc", 14, NULL, &err), "a picture", "INFER_NO_MEDIA");
         want(infer_sound_open(&sound, "no-such-file.wav", NULL, &err), "a sound", "INFER_NO_MEDIA");
+        want(infer_media_encode(&media, model, &image, 1, NULL, &err), "a picture's rows", "INFER_NO_MEDIA");
+        want(infer_media_encode_sound(&media, model, &sound, NULL, &err), "a sound's rows", "INFER_NO_MEDIA");
+        want(infer_media_tokens(model, "a", 1, 0, NULL, 0, tokens, 4, &n, &err), "a text with pictures", "INFER_NO_MEDIA");
         infer_image_free(&image);
         infer_sound_free(&sound);
     }
@@ -423,6 +441,14 @@ static void opens(const void *data, size_t n) {
     infer_session_destroy(session);
     infer_model_close(model);
     p.layers = 0;
+    p.part = 1;
+    p.parts = 2;
+    session = NULL;
+    if (infer_model_open_memory(&model, data, n, &p, &err) == INFER_OK) infer_session_create(&session, model, NULL, &err);
+    want(err.code, "a part", "INFER_NO_RANGES");
+    infer_session_destroy(session);
+    infer_model_close(model);
+    p.part = p.parts = 0;
 #endif
 #ifdef INFER_NO_OFFLOAD
     p.preload = 1;
@@ -457,16 +483,63 @@ static int show(void *user, const char *text, size_t n) {
     return 0;
 }
 
+static void *read_file(const char *path, size_t *n) {
+    const size_t cap = 4 << 20;
+    FILE *f = fopen(path, "rb");
+    char *data = (char *)malloc(cap);
+    *n = f && data ? fread(data, 1, cap, f) : 0;
+    if (f) fclose(f);
+    if (*n > 0 && *n < cap) return data;
+    printf("%s: no such file, or a larger one\n", path);
+    free(data);
+    bad++;
+    return NULL;
+}
+
+/* PATH.gguf computes PATH.logits: what its layers read is not left out. */
+static void recorded(const char *path) {
+    char name[1024];
+    size_t n = 0, size = 0;
+    int32_t head[2] = { 0, 0 }, i, k;
+    infer_model *model = NULL;
+    infer_session *session = NULL;
+    double error = 0, all = 0;
+    void *data, *logits;
+    snprintf(name, sizeof name, "%s.gguf", path);
+    data = read_file(name, &n);
+    snprintf(name, sizeof name, "%s.logits", path);
+    logits = read_file(name, &size);
+    if (size >= sizeof head) memcpy(head, logits, sizeof head);
+    if (data && size == sizeof head + (size_t)head[0] * 4 * (1 + (size_t)head[1])) {
+        const int32_t *ids = (const int32_t *)logits + 2;
+        const float *want_row = (const float *)(ids + head[0]);
+        err.code = INFER_OK;
+        if (infer_model_open_memory(&model, data, n, &HOST, &err) == INFER_OK) infer_session_create(&session, model, NULL, &err);
+        for (k = 0; session && k < head[0]; k++, want_row += head[1]) {
+            const float *row = infer_session_eval(session, ids + k, 1) == INFER_OK ? infer_session_logits(session, -1) : NULL;
+            for (i = 0; row && i < head[1]; i++) {
+                error += ((double)row[i] - want_row[i]) * ((double)row[i] - want_row[i]);
+                all += (double)want_row[i] * want_row[i];
+            }
+            if (!row) err = *infer_session_error(session), error = 1;
+        }
+    }
+    if (!(error < 2e-6 * all)) printf("%s: nmse %g, \"%s\"\n", path, error / all, err.message), bad++; /* as tests/test_arch.c */
+    infer_session_destroy(session);
+    infer_model_close(model);
+    free(data);
+    free(logits);
+}
+
 int main(int argc, char **argv) {
     static const char begins[] = ", there was a little girl named Lily";
     infer_generate_params params;
     infer_session *session;
     infer_model *model;
-    FILE *f = fopen(argc > 1 ? argv[1] : "", "rb");
-    size_t cap = 4 << 20, n;
-    char *data = (char *)malloc(cap);
-    if (!f || !data || (n = fread(data, 1, cap, f)) == 0 || n == cap) return 2;
-    fclose(f);
+    size_t n;
+    int i;
+    char *data = (char *)read_file(argc > 1 ? argv[1] : "", &n);
+    if (!data) return 2;
 #ifdef INFER_NO_MALLOC
     want(infer_model_open_memory(&model, data, n, NULL, &err), "memory", "INFER_NO_MALLOC");
 #endif
@@ -484,5 +557,6 @@ int main(int argc, char **argv) {
     infer_session_destroy(session);
     infer_model_close(model);
     free(data);
+    for (i = 2; i < argc; i++) recorded(argv[i]);
     return bad != 0;
 }

@@ -296,9 +296,8 @@ INFER__DEFINE_NARROW(neon, 6, 4)
 #endif
 
 #define INFER__FLASH_ROW(L, need, direct)                                                                              \
-    {need, infer__kv_readers_##L, direct, infer__halves_##L, infer__keys_##L, infer__flash_scores_##L,                    \
-     infer__flash_softmax_##L,                                                                                         \
-     infer__flash_values_##L, infer__flash_merge_##L}
+    {need, infer__kv_readers_##L, direct, infer__halves_##L, infer__keys_##L, infer__flash_scores_##L,                 \
+     infer__flash_softmax_##L, infer__flash_values_##L, infer__flash_merge_##L}
 
 static const infer__flash infer__flash_rows[] = {
 #if defined(INFER__SIMD_AVX2)

@@ -358,7 +358,8 @@ static infer_result infer__mix_attention_split(infer_model *m, infer__layer *l, 
 static int64_t infer__mix_attention_cols(const infer_model *m, const infer__layer *l) {
     (void)m;
     return (int64_t)l->n_head * (l->dim_k + l->dim_v) + (int64_t)l->n_head_kv * (l->dim_k + l->dim_v) +
-           INFER__VARIANT(l->q_gated ? 2 * (int64_t)l->n_head * l->dim_k : l->w[INFER__W_ATTN_GATE].rows) + infer__indexer_cols(l);
+           INFER__VARIANT(l->q_gated ? 2 * (int64_t)l->n_head * l->dim_k : l->w[INFER__W_ATTN_GATE].rows) +
+           infer__indexer_cols(l);
 }
 
 /* Keys and values; those of a window in separate pages, which are freed as the window moves. */
