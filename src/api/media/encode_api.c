@@ -4,7 +4,6 @@
 static infer_result infer__encode_call(infer_media **out, infer_model *model, const infer_image *images, int32_t n,
                                        const infer_sound *sound, const infer_encode_params *params, infer_error *err) {
     infer_result r;
-    if (!INFER__HAS_MEDIA) return infer__left_out(err, "pictures and sound", "INFER_NO_MEDIA");
     if (!out || !model) return infer__error(err, INFER_ERR_ARGUMENT, "%s is NULL", out ? "model" : "out");
     infer__error_clear(err);
     infer__model_hold(model);
