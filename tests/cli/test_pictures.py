@@ -233,6 +233,13 @@ def test_pictures_info():
         f.write(data.replace(b'gemma3nv', b'gemma9nv'))
     for err in (infer('media', refused, '--image', of('images', 'gradient-64x48.png'), status=1).err, infer('info', refused).out.decode()):
         check('projector type "gemma9nv" is not supported' in err, err)
+    both = cli.read(os.path.join(cli.HERE, '..', 'data', 'media', 'gemma4a.gguf'))
+    with open(refused, 'wb') as f:
+        f.write(both.replace(b'gemma4v', b'gemma9v'))
+    lines = [x for x in infer('info', refused).out.decode().splitlines() if x.startswith('encodes')]
+    check(['refused: infer media says why' in x for x in lines] == [True, False], 'one of two is refused: %s' % lines)
+    err = infer('media', refused, '--image', of('images', 'gradient-64x48.png'), status=1).err
+    check('projector type "gemma9v" is not supported' in err, err)
     out = infer('info', of('models', 'mixed.gguf')).out.decode()
     check('encodes  pictures: gemma3' in out and 'encodes  sound: musicflamingo' in out, out[:400])
 

@@ -73,15 +73,15 @@ def with_flags(path, flags, array, period):
     return path
 
 
-def turning(name, times):
-    """A model with its two layers so many times, every second one of which has attention, by a key."""
+def turning(name, n, source, keys):
+    """A model of n layers, layer i with the tensors of layer source(i), that take turns by a key or as its architecture does."""
     g = gguf_file.Gguf(cli.data('archs', name + '.gguf'))
     arch, data = g.meta['general.architecture'], tensor_bytes(g)
-    raw = [v for k, v in g.raw.items() if not k.endswith(('.block_count', '.recurrent_layers'))]
+    raw = [v for k, v in g.raw.items() if not k.endswith(('.block_count', '.recurrent_layers', '.sliding_window_pattern'))]
     tensors = [(x, dims, kind, data[x]) for x, (dims, kind, _) in g.tensors.items() if not x.startswith('blk.')]
-    for i in range(2 * times):
-        tensors += [('blk.%d.%s' % (i, x.split('.', 2)[2]), dims, kind, data[x]) for x, (dims, kind, _) in g.tensors.items() if x.startswith('blk.%d.' % (i % 2))]
-    gguf_file.write(temp(name + '.gguf'), {arch + '.block_count': 2 * times, arch + '.full_attention_interval': 2}, tensors, raw)
+    for i in range(n):
+        tensors += [('blk.%d.%s' % (i, x.split('.', 2)[2]), dims, kind, data[x]) for x, (dims, kind, _) in g.tensors.items() if x.startswith('blk.%d.' % source(i))]
+    gguf_file.write(temp(name + '.gguf'), {'%s.%s' % (arch, k): v for k, v in dict(keys, block_count=n).items()}, tensors, raw)
     return temp(name + '.gguf')
 
 
@@ -143,7 +143,10 @@ RECURRENT = ('attention.recurrent_layers', 'full_attention_interval')
 TURNS = (('cohere2-swa-dense', (3,), (1, 1, 1, 1)), ('cohere2moe-moe', (0,), (1,)), ('gemma-embedding-real-dense', (1, 2), (1, 1, 1, 0)), ('gemma2-softcap-dense', (0,), (0, 1, 0)),
          ('gemma2-real-dense', (2,), (1, 0, 0)), ('gemma3-real-dense', (0,), (1, 1, 1, 1, 0, 1)), ('gemma3-real-dense', (5,), (1, 1, 1, 1, 1, 1)), ('gpt-oss-yarn-moe', (1,), (1, 1, 0)),
          ('laguna-moe', (0,), (1,)), ('modern-bert-pooled', (0,), (1, 1, 0, 1, 1)), ('modern-bert-pooled', (2,), (0, 1, 0, 1, 1)), ('olmo2-swa-dense', (3,), (1, 1, 1, 1)),
-         ('qwen35-dense', (0,), (0, 1, 0, 1, 0)), ('qwen35moe-moe', (2, 5), (1, 0, 0, 1)), ('qwen3next-moe', (1,), (1, 1, 0, 1, 0)))
+         ('exaone-moe-moe', (0,), (1, 1, 0, 1, 1, 1, 0)), ('mellum-moe', (0, 7), (1, 1, 0, 1, 1, 1)), ('muse-glimmer-dense', (1,), (1, 1, 0, 1, 1, 1, 0)),
+         ('plamo3-dense', (2,), (1, 1, 1, 1, 1, 1, 0)), ('qwen35-dense', (0,), (0, 1, 0, 1, 0)), ('qwen35moe-moe', (2, 5), (1, 0, 0, 1)), ('qwen3next-moe', (1,), (1, 1, 0, 1, 0)))
+# Of these the files have two layers and an array: here eight, and none.
+TWO_LAYERS = ('exaone-moe-moe', 'mellum-moe', 'muse-glimmer-dense', 'plamo3-dense')
 # Those that cannot, and why.
 REFUSED = (('barbet-hybrid-dense', '2,3', 'global_layers'), ('exaone4-swa-dense', '0', 'layer 1 would compute something else as layer 0'),
            ('exaone4-swa-dense', '63', 'it follows from the number of layers'), ('smallthinker-moe', '0', 'layer 1 would compute something else as layer 0'),
@@ -174,7 +177,11 @@ def test_turns():
         f.write(' '.join(str(1 + i % 7) for i in range(60)))
     for name, gone, flags in TURNS:
         key = RECURRENT if name.startswith('qwen') else WINDOWS
-        model = turning(name, 3) if key == RECURRENT else cli.data('archs', name + '.gguf')
+        model = cli.data('archs', name + '.gguf')
+        if key == RECURRENT: # every second one has attention
+            model = turning(name, 6, lambda i: i % 2, {'full_attention_interval': 2})
+        elif name in TWO_LAYERS:
+            model = turning(name, 8, lambda i: min(i, 1), {})
         infer('quantize', with_flags(taken_out(model, 'want.gguf', gone), flags, *key), temp('a.gguf'), 'F16', '--requantize')
         infer('quantize', model, temp('b.gguf'), 'F16', '--requantize', '--prune-layers', listed(gone))
         check(read(temp('a.gguf')) == read(temp('b.gguf')), '%s without %s' % (name, gone))

@@ -330,13 +330,13 @@ static void left_out(infer_model *model) {
         infer_image image;
         infer_sound sound;
         infer_media *media;
-        infer_token tokens[4];
         size_t n;
         want(infer_image_decode(&image, "P6 1 1 255 abc", 14, NULL, &err), "a picture", "INFER_NO_MEDIA");
         want(infer_sound_open(&sound, "no-such-file.wav", NULL, &err), "a sound", "INFER_NO_MEDIA");
-        want(infer_media_encode(&media, model, &image, 1, NULL, &err), "a picture's rows", "INFER_NO_MEDIA");
-        want(infer_media_encode_sound(&media, model, &sound, NULL, &err), "a sound's rows", "INFER_NO_MEDIA");
-        want(infer_media_tokens(model, "a", 1, 0, NULL, 0, tokens, 4, &n, &err), "a text with pictures", "INFER_NO_MEDIA");
+        want(infer_media_encode(&media, model, &image, 1, NULL, &err), "an encoder of pictures", "INFER_NO_MEDIA");
+        want(infer_media_encode_sound(&media, model, &sound, NULL, &err), "an encoder of sound", "INFER_NO_MEDIA");
+        want(infer_media_tokens(model, "a", 1, 0, NULL, 0, NULL, 0, &n, &err), "tokens around media", "INFER_NO_MEDIA");
+        if (media) printf("something was encoded\n"), bad++;
         infer_image_free(&image);
         infer_sound_free(&sound);
     }

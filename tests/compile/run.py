@@ -136,7 +136,7 @@ def cases():
             ["-c", '"$1" -O0 -DINFER_QUIET -fPIC -shared impl.c -o "$2" %s && "$1" -O1 -Wall -Wextra -Werror unload.c -o "$3" -ldl' % " ".join(LIBS) + cxx,
              "sh", CLANG or CC, lib, exe, GXX or "", static, OUT, MODEL], run=[exe, lib, MODEL])
 
-    for path in ("fuzz/together.c", "fuzz/fuzz_arch.c", "fuzz/fuzz_gpu_cache.c", "bench_count.c", "bench_sample.c", "bench_gpu.c"):
+    for path in ("fuzz/together.c", "fuzz/fuzz_arch.c", "fuzz/fuzz_gpu_cache.c", "bench_adapters.c", "bench_count.c", "bench_sample.c", "bench_gpu.c"):
         add("tests/" + path, CLANG or CC, ["-std=c11", "-fsyntax-only", "-Werror", "-DINFER_QUIET", "-I../..", "-I..", "../" + path]) # on internals, and built by few
     split, lines = os.path.join(OUT, "split"), os.path.join(OUT, "line.h")
     add("amalgamate.py --split", "sh",

@@ -137,8 +137,8 @@ static int parse_choice(const char *words, const char *text) {
     return -1;
 }
 
-/* part: of a size, of which a part of a byte does not count: 4.2G. */
-static int parse_number(const char *text, int part, int64_t *out) {
+/* whole_only: 0 = a fraction is left out. */
+static int parse_number(const char *text, int whole_only, int64_t *out) {
     static const char UNITS[] = "kmgt";
     char *end;
     const char *unit;
@@ -158,11 +158,11 @@ static int parse_number(const char *text, int part, int64_t *out) {
     else if (!(*end == 0 || ((*end | 32) == 'i' && (end[1] | 32) == 'b' && end[2] == 0))) return 0;
     for (; unit >= UNITS; unit--) scale *= step;
     x *= scale;
-    if ((!part && x != floor(x)) || x >= 9.2e18) return 0;
+    if ((whole_only && x != floor(x)) || x >= 9.2e18) return 0;
     *out = (int64_t)x;
     return 1;
 }
-int cli_parse_count(const char *text, int64_t *out) { return parse_number(text, 0, out); }
+int cli_parse_count(const char *text, int64_t *out) { return parse_number(text, 1, out); }
 
 /* Texts of OPT_TEXT that were read from files, and items of lists; freed when the program ends. */
 static void **kept;
@@ -217,9 +217,8 @@ static int set_text(const char *command, const char *name, const char **value, c
 
 static int set_number(const char *command, const cli_option *o, const char *name, const char *text) {
     const int64_t hi = o->lo == 0 && o->hi == 0 ? INT64_MAX : o->hi;
-    const int size = o->arg && strcmp(o->arg, "SIZE") == 0;
     int64_t x = 0;
-    int ok = parse_number(text, size, &x);
+    int ok = parse_number(text, o->kind != OPT_SIZE, &x);
     if (o->kind == OPT_LAYERS && (strcmp(text, "all") == 0 || strcmp(text, "auto") == 0 || strcmp(text, "none") == 0)) {
         *(int64_t *)o->value = text[1] == 'l' ? hi : text[1] == 'u' ? 0 : -1;
         return 1;
@@ -228,7 +227,7 @@ static int set_number(const char *command, const cli_option *o, const char *name
         *(int64_t *)o->value = o->kind == OPT_LAYERS && x == 0 ? -1 : x;
         return 1;
     }
-    if (!ok && size)
+    if (!ok && o->kind == OPT_SIZE)
         cli_usage_error(command, "%s: expected a size such as 800K, 500M or 4.2G, got '%s'", name, text);
     else if (hi >= INT32_MAX / 2)
         cli_usage_error(command, "%s: expected a whole number, %lld or more, got '%s'", name, (long long)o->lo, text);
@@ -301,7 +300,7 @@ static const cli_option *find_attached(const parser *p, const char *word, size_t
     for (*n = strcspn(word, "0123456789"); *n >= 2 && word[*n]; --*n) {
         if (word[*n] != '-' && (word[*n] < '0' || word[*n] > '9')) break;
         o = find_option(p, word, *n);
-        if (o && (o->kind == OPT_INT || o->kind == OPT_FLOAT || o->kind == OPT_LAYERS)) return o;
+        if (o && (o->kind == OPT_INT || o->kind == OPT_SIZE || o->kind == OPT_FLOAT || o->kind == OPT_LAYERS)) return o;
     }
     return NULL;
 }

@@ -68,6 +68,7 @@ int cmd_map(int argc, char **argv);
 enum {
     OPT_FLAG,   /* int: set to 1 */
     OPT_INT,    /* int64_t, lo .. hi; 8k, 1.5G and so on are understood */
+    OPT_SIZE,   /* the same in bytes, of which a fraction does not count: 4.2G */
     OPT_FLOAT,  /* double */
     OPT_STRING, /* const char * */
     OPT_LIST,   /* cli_list: the option may be repeated */
@@ -87,7 +88,7 @@ typedef struct cli_option {
     void *value;
     const char *arg;  /* what the help calls the value, or the words of OPT_CHOICE */
     const char *help; /* NULL = the option is not shown */
-    int64_t lo, hi;   /* OPT_INT; both 0 = any that is not negative */
+    int64_t lo, hi;   /* OPT_INT, OPT_SIZE; both 0 = any that is not negative */
 } cli_option;
 
 /* The sampler options given (sampling.c); made by cli_sampling_options. */

@@ -61,7 +61,7 @@ static const shared_row ROWS[] = {
     {TAKES_MODEL, "--pre", OPT_STRING, AT(pre), "NAME", "pre-tokenizer to use instead of the file's", 0, 0},
     {TAKES_MODEL, "--allow-unknown", OPT_FLAG, AT(allow_unknown), NULL,
      "ignore unrecognised metadata and tensors", 0, 0},
-    {TAKES_MODEL, "--max-memory", OPT_INT, AT(max_memory), "SIZE", "fail rather than use more memory: 500M, 1.5G", 1, INT64_MAX},
+    {TAKES_MODEL, "--max-memory", OPT_SIZE, AT(max_memory), "SIZE", "fail rather than use more memory: 500M, 1.5G", 1, INT64_MAX},
     {TAKES_MODEL, "-v,--verbose|--log-verbose", OPT_FLAG, AT(verbose), NULL, "log to stderr", 0, 0},
     {TAKES_REPORT, "--report", OPT_STRING, AT(report), "FILE", "write plots and tables to a page FILE.html, or the plots to FILE.svg", 0, 0},
     {TAKES_JSON, "--json", OPT_FLAG, AT(json), NULL, "machine-readable result on stdout", 0, 0},

@@ -11,7 +11,7 @@ int cmd_split(int argc, char **argv) {
     file_model in;
     out_model out;
     const cli_option options[] = {
-        {"--max-size|--split-max-size", OPT_INT, &out.max_size, "SIZE", "bytes of a file at most: 500M, 2G", 1, INT64_MAX},
+        {"--max-size|--split-max-size", OPT_SIZE, &out.max_size, "SIZE", "bytes of a file at most: 500M, 2G", 1, INT64_MAX},
         {"--max-tensors|--split-max-tensors", OPT_INT, &out.max_tensors, "N", "tensors of a file at most", 1, INT32_MAX},
     };
     const cli_spec spec = {"split",

@@ -84,7 +84,7 @@ int cmd_map(int argc, char **argv) {
         {"--allow-failed", OPT_FLAG, &o.allow_failed, NULL, "exit status 0 also when lines failed: the errors are in the output", 0, 0},
         {"--embed", OPT_FLAG, &o.embed, NULL, "lines are {\"id\", \"text\"}: write a vector for each", 0, 0},
         {"-n|--predict,--n-predict", OPT_INT, &o.limit, "N", "maximum number of tokens for lines without max_tokens (default: 128 for a prompt, no limit for messages); -1 = no limit", -1, INT32_MAX / 2},
-        {"--max-line", OPT_INT, &o.max_line, "SIZE", "longest line, and what all lines between reading and writing may take (default: 16M)", 1, 1 << 30},
+        {"--max-line", OPT_SIZE, &o.max_line, "SIZE", "longest line, and what all lines between reading and writing may take (default: 16M)", 1, 1 << 30},
         SERVE_SLOT_OPTIONS(m.serve),
         {"--grace", OPT_INT, &m.serve.grace, "S", "seconds for running replies to end after Ctrl-C or SIGTERM (default: 10)", 0, 86400},
         {"--media-path", OPT_STRING, &m.serve.media_path, "DIR", "messages may name files below DIR: file://NAME (default: they name no files)", 0, 0},

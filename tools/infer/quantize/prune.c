@@ -41,7 +41,7 @@ static const struct { const char *arch, *why; } NUMBERED[] = {
 static const struct { const char *archs, *array, *period, *marks[2]; int without, predicting; } TURNS[] = {
     {" cohere2 cohere2moe exaone-moe gemma-embedding gemma2 gemma3 gpt-oss laguna mellum modern-bert muse-glimmer olmo2 plamo3 ", "attention.sliding_window_pattern",
      "attention.sliding_window_pattern", {"  # the last ", " positions on either side"}, 0, 0},
-    {" qwen35 qwen35moe qwen3next ", "attention.recurrent_layers", "full_attention_interval", {" a = softmax(", " a = softmax("}, 1, 1},
+    {" qwen35 qwen35moe qwen3next ", "attention.recurrent_layers", "full_attention_interval", {" a = softmax(", NULL}, 1, 1},
 };
 enum { N_TURNS = (int)(sizeof TURNS / sizeof TURNS[0]) };
 
@@ -272,20 +272,17 @@ static const char *lines_of(const char *text, uint64_t layer, size_t *n) {
     }
 }
 
-static int has_mark(const char *lines, size_t n, const char *mark) {
-    const size_t length = strlen(mark);
-    size_t i;
-    for (i = 0; i + length <= n; i++)
-        if (memcmp(lines + i, mark, length) == 0) return 1;
-    return 0;
-}
-
 /* The flag that a layer has by a row of TURNS; -1 = it predicts further tokens, and is not described. */
 static int turn_of(const char *text, uint64_t layer, int row) {
     size_t n = 0;
     const char *lines = lines_of(text, layer, &n);
+    int k, found = 0;
     if (lines == NULL) return -1;
-    return (has_mark(lines, n, TURNS[row].marks[0]) || has_mark(lines, n, TURNS[row].marks[1])) != TURNS[row].without;
+    for (k = 0; k < 2 && TURNS[row].marks[k]; k++) {
+        const char *mark = strstr(lines, TURNS[row].marks[k]);
+        found |= mark != NULL && mark < lines + n;
+    }
+    return found != TURNS[row].without;
 }
 
 /* An array of flags in the place of the key `period`, or as the last one. */

@@ -500,8 +500,8 @@ static void free_job(job *j) {
     {"--output-type|--output-tensor-type", OPT_STRING, &j.output, "TYPE", "the type of output.weight", 0, 0}, \
     {"--embedding-type|--token-embedding-type", OPT_STRING, &j.embedding, "TYPE", "the type of token_embd.weight", 0, 0}, \
     {"--keep", OPT_LIST, &j.keep, "PATTERN", "tensors that stay as they are", 0, 0}, \
-    {"--target-size", OPT_INT, &j.target, "SIZE", "choose types so that the file is no larger and the error small", 1, INT64_MAX}, \
-    {"--split-max-size", OPT_INT, &j.max_size, "SIZE", "write OUT-00001-of-0000N.gguf and so on, each of so many bytes at most: 500M, 2G", 1, INT64_MAX}, \
+    {"--target-size", OPT_SIZE, &j.target, "SIZE", "choose types so that the file is no larger and the error small", 1, INT64_MAX}, \
+    {"--split-max-size", OPT_SIZE, &j.max_size, "SIZE", "write OUT-00001-of-0000N.gguf and so on, each of so many bytes at most: 500M, 2G", 1, INT64_MAX}, \
     {"--split-max-tensors", OPT_INT, &j.max_tensors, "N", "the same, with so many tensors each at most", 1, INT32_MAX}, \
     {"--dry-run", OPT_FLAG, &j.dry, NULL, "write nothing; show types and sizes", 0, 0}, \
     {"--errors", OPT_FLAG, &j.error, NULL, "show the error of each tensor: squared differences over squared values", 0, 0}, \

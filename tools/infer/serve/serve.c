@@ -57,7 +57,7 @@ int cmd_serve(int argc, char **argv) {
         SERVE_SLOT_OPTIONS(o),
         {"--queue", OPT_INT, &o.waiting, "N", "requests that may wait for one to end; more get status 429 (default: 64)", 1, 1 << 20},
         {"-n|--predict,--n-predict,--max-tokens", OPT_INT, &o.max_tokens, "N", "maximum number of tokens per reply, whatever a request says (default: no limit)", 0, INT32_MAX / 2},
-        {"--max-body", OPT_INT, &o.max_body, "SIZE", "largest request (default: 16M)", 1, (int64_t)1 << 32},
+        {"--max-body", OPT_SIZE, &o.max_body, "SIZE", "largest request (default: 16M)", 1, (int64_t)1 << 32},
         {"--connections", OPT_INT, &o.connections, "N", "connections at a time (default: 256)", 1, 65536},
         {"--timeout", OPT_INT, &o.timeout, "S", "seconds that a client may take to send a request, or stop reading (default: 60)", 1, 86400},
         {"--seconds", OPT_INT, &o.seconds, "S", "maximum time of a reply (default: no limit)", 0, 86400},
