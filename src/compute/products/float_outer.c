@@ -4,10 +4,9 @@
  * Sums:  an element grows in float32 over runs of 64 values along K: a run is added up value after value, by fused
  *        multiply-add, and then added to the element. This is the order for every number of columns.
  * How:   48 rows are transposed for 64 values: a vector is a value of each of 16 rows. Three of them are multiplied
- *        with each value of 8 columns, which are read as they are, so no lanes are added up: of short rows (384 values)
- *        that is a sixth of the work of INFER__FLOAT_WHOLE. Transposing takes longer than reading a weight: for models
- *        that only encode.
- * Start: infer__outer_multiply.
+ *        with each value of 8 columns, which are read as they are, so no lanes are added up. Transposing takes longer
+ *        than reading a weight: for models that only encode.
+ * Start: infer__outer_f32.
  */
 #include "cpu_float.h"
 
@@ -75,7 +74,7 @@ INFER__OUTER_BLOCK(8)
 #  undef INFER__OUTER_BLOCK
 
 INFER__ON_avx512 static void infer__outer_f32(const infer__float_product *p) {
-    enum { ROWS = 16 * INFER__OUTER_GROUPS, EACH = (int)sizeof(float), LINES = INFER__OUTER_CUT / 16 };
+    enum { ROWS = 16 * INFER__OUTER_GROUPS, LINES = INFER__OUTER_CUT / 16 };
     infer__outer_scratch *t = (infer__outer_scratch *)(void *)p->tile;
     int32_t r, n, first, n_x, at, k, j, c, asked, lines;
     for (r = 0; r < p->n; r += n) {
@@ -87,12 +86,12 @@ INFER__ON_avx512 static void infer__outer_f32(const infer__float_product *p) {
                 const uint8_t *next = p->w + r * p->sw;
                 k = INFER__MIN(p->cols - at, INFER__OUTER_CUT);
                 lines = LINES * n;
-                if (at + k < p->cols) next += (at + k) * EACH;
+                if (at + k < p->cols) next += (at + k) * (int64_t)sizeof(float);
                 else if (p->after + p->n - r >= 2 * n) next += n * p->sw;
                 else lines = 0;
                 infer__outer_rows(p, r, n, at, k, t);
                 for (j = asked = 0; j < n_x; j += c) {
-                    const uint8_t *x = p->x + (first + j) * p->sx + at * (int64_t)EACH;
+                    const uint8_t *x = p->x + (first + j) * p->sx + at * (int64_t)sizeof(float);
                     const int32_t left = n_x - j;
                     for (; asked * n_x < lines * (j + INFER__OUTER_COLS) && asked < lines; asked++)
                         INFER__PREFETCH_FAR(next + asked / LINES * p->sw + asked % LINES * 64);
