@@ -2,8 +2,8 @@
  *
  * Owns:  infer__alone_rows: for the most common storage types.
  * How:   codes go from the file's layout to vpdpbusd in registers, using the functions of unpack: 64 fewer stores and
- *        loads per chunk. Integer sums and the float arithmetic are those of int8_avx512.c, so results are the same bit
- *        for bit.
+ *        loads per chunk. The next chunk is brought from the L2 cache to the L1, at most one line of a row missing.
+ *        Integer sums and the float arithmetic are those of int8_avx512.c, so results are the same bit for bit.
  * Numbers: GB/s of packed bytes in cache on a Zen 5 core, unpacked first and this way: Q4_0 31, 40; Q8_0 39, 50; Q4_K
  *        31, 40. A token of a 1B model is 1.0 (Q6_K) to 1.2 times (Q4_0) as fast. Prefetching continues while sums are
  *        finished: on an Emerald Rapids 85 % of what a thread reads, Q4_K; without 79 %.
@@ -25,58 +25,70 @@ INFER__ON_avx512vnni INFER__INLINE void infer__row_sums_avx512vnni(const __m512i
     }
 }
 
-/* 16 rows of a chunk. row(i, p): the codes of row i, at p, to v. The scales are read last: reading those of 16 rows
- * first would wait for memory that is being prefetched; where they are words among the codes, `row` keeps them in
- * `scales`. */
-#  define INFER__ALONE(name, grain, has_min, offset, row, after)                                                     \
-    INFER__ON_avx512vnni static void infer__##name##_alone_avx512vnni(                                               \
-        const uint8_t *src, uint64_t row_bytes, const infer__x8 *x8, infer__unpacked *w, float *y) {                 \
-      enum { N = (grain) == 16 ? 4 : 2 };                                                                            \
-      __m512i x[4], v[4], four[4][4], sums[N][4], low[4], high[4];                                                   \
-      __m512 acc = _mm512_load_ps(y);                                                                                \
-      int32_t start[INFER__CHUNK / 16];                                                                              \
-      __m128i scales[17];                                                                                            \
-      const uint8_t *p = src;                                                                                        \
-      int i, j, k;                                                                                                   \
-      (void)scales;                                                                                                  \
-      infer__halves_avx512(x8->q, &x[0], &x[1]);                                                                     \
-      infer__halves_avx512(x8->q + 128, &x[2], &x[3]);                                                               \
-      infer__start_avx512(x8, grain, offset, start);                                                                 \
-      for (i = 0; i < 4; i++) {                                                                                      \
-        INFER__UNROLL for (j = 0; j < 4; j++, p += row_bytes) {                                                      \
-          __m512i t[4];                                                                                              \
-          row(4 * i + j, p);                                                                                         \
-          infer__row_sums_avx512vnni(v, x, grain, t);                                                                \
-          INFER__UNROLL for (k = 0; k < N; k++) four[k][j] = t[k];                                                   \
-          infer__ask(&w->ahead);                                                                                     \
-          INFER__PREFETCH(p + 192); /* the next chunk, from the second level */                                      \
-          INFER__PREFETCH(p + 256);                                                                                  \
-        }                                                                                                            \
-        INFER__UNROLL for (k = 0; k < N; k++) sums[k][i] = infer__add_rows_avx512(four[k]);                          \
-        infer__ask(&w->ahead);                                                                                       \
-      }                                                                                                              \
-      after;                                                                                                         \
-      infer__ask(&w->ahead);                                                                                         \
-      INFER__UNROLL for (i = 0; i < 2; i++) {                                                                        \
-        infer__ask(&w->ahead);                                                                                       \
-        infer__lanes_to_rows_avx512(sums[i * N / 2], low);                                                           \
-        if ((grain) == 16) infer__lanes_to_rows_avx512(sums[2 * i + 1], high);                                       \
-        acc = infer__blocks_avx512(w, x8, start, 4 * i, 8, grain, has_min, low, high, acc);                          \
-      }                                                                                                              \
-      _mm512_store_ps(y, acc);                                                                                       \
+/* 16 rows of a chunk of `bytes` each. row(i, p): the codes of row i, at p, to v. The scales are read last: reading
+ * those of 16 rows first would wait for memory that is being prefetched; where they are words among the codes, `row`
+ * keeps them in `scales`. */
+#  define INFER__ALONE(name, bytes, grain, has_min, offset, row, after)                                          \
+    INFER__ON_avx512vnni static void infer__##name##_alone_avx512vnni(const uint8_t *src, uint64_t row_bytes,    \
+                                                                      const uint8_t *near, const infer__x8 *x8,  \
+                                                                      infer__unpacked *w, float *y) {            \
+      enum { N = (grain) == 16 ? 4 : 2 };                                                                        \
+      __m512i x[4], v[4], four[4][4], sums[N][4], low[4], high[4];                                               \
+      __m512 acc = _mm512_load_ps(y);                                                                            \
+      int32_t start[INFER__CHUNK / 16];                                                                          \
+      __m128i scales[32];                                                                                        \
+      const uint8_t *p = src;                                                                                    \
+      int i, j, k;                                                                                               \
+      (void)scales;                                                                                              \
+      infer__halves_avx512(x8->q, &x[0], &x[1]);                                                                 \
+      infer__halves_avx512(x8->q + 128, &x[2], &x[3]);                                                           \
+      infer__start_avx512(x8, grain, offset, start);                                                             \
+      for (i = 0; i < 4; i++) {                                                                                  \
+        INFER__UNROLL for (j = 0; j < 4; j++, p += row_bytes, near += row_bytes) {                               \
+          __m512i t[4];                                                                                          \
+          row(4 * i + j, p);                                                                                     \
+          infer__row_sums_avx512vnni(v, x, grain, t);                                                            \
+          INFER__UNROLL for (k = 0; k < N; k++) four[k][j] = t[k];                                               \
+          infer__ask(&w->ahead);                                                                                 \
+          INFER__UNROLL for (k = (bytes) > 256 ? 0 : 48; k < (bytes); k += 64) INFER__PREFETCH(near + k); \
+        }                                                                                                        \
+        INFER__UNROLL for (k = 0; k < N; k++) sums[k][i] = infer__add_rows_avx512(four[k]);                      \
+        infer__ask(&w->ahead);                                                                                   \
+      }                                                                                                          \
+      after;                                                                                                     \
+      infer__ask(&w->ahead);                                                                                     \
+      INFER__UNROLL for (i = 0; i < 2; i++) {                                                                    \
+        infer__ask(&w->ahead);                                                                                   \
+        infer__lanes_to_rows_avx512(sums[i * N / 2], low);                                                       \
+        if ((grain) == 16) infer__lanes_to_rows_avx512(sums[2 * i + 1], high);                                   \
+        acc = infer__blocks_avx512(w, x8, start, 4 * i, 8, grain, has_min, low, high, acc);                      \
+      }                                                                                                          \
+      _mm512_store_ps(y, acc);                                                                                   \
     }
 
-/* Blocks of 32; scales[16] is for what Q4_1 would have there. */
-#  define INFER__ALONE_32(name, offset, row) \
-    INFER__ALONE(name, 32, 0, offset, row, infer__put_halves_avx512(scales, w->scale, w->scale + 4))
-#  define INFER__ALONE_q4_0(i, p) \
-    scales[i] = infer__words_eight_avx512(p, 18, infer__q4_0_words, 0, _mm512_setzero_si512(), 0, v, scales + 16)
-#  define INFER__ALONE_iq4_nl(i, p) \
-    scales[i] = infer__words_eight_avx512(p, 18, infer__q4_0_words, 0, infer__iq4_table_avx512(), 1, v, scales + 16)
+/* Blocks of 32. Words of row i: scales[i], and scales[16 + i] for the last four blocks of types with minima. */
+#  define INFER__ALONE_32(name, bytes, has_min, offset, row) \
+    INFER__ALONE(name, bytes, 32, has_min, offset, row, infer__put_words_avx512(scales, has_min, w))
+INFER__ON_avx512 INFER__INLINE void infer__put_words_avx512(const __m128i *words, int has_min, infer__unpacked *w) {
+    infer__put_halves_avx512(words, w->scale, has_min ? w->min : w->scale + 4);
+    if (has_min) infer__put_halves_avx512(words + 16, w->scale + 4, w->min + 4);
+}
+#  define INFER__ALONE_WORDS(i, p, block, words, fifth, levels, lookup) \
+    scales[i] = infer__words_eight_avx512(p, block, words, fifth, levels, lookup, v, &scales[16 + (i)])
+#  define INFER__ALONE_q4_0(i, p) INFER__ALONE_WORDS(i, p, 18, infer__q4_0_words, 0, _mm512_setzero_si512(), 0)
+#  define INFER__ALONE_q4_1(i, p) INFER__ALONE_WORDS(i, p, 20, infer__q4_1_words, 0, _mm512_setzero_si512(), 0)
+#  define INFER__ALONE_q5_0(i, p)                                                       \
+    INFER__ALONE_WORDS(i, p, 22, infer__q5_0_words, 1, _mm512_setzero_si512(), 0);      \
+    scales[i] = _mm_unpacklo_epi64(scales[i], scales[16 + (i)])
+#  define INFER__ALONE_q5_1(i, p) INFER__ALONE_WORDS(i, p, 24, infer__q5_1_words, 1, _mm512_setzero_si512(), 0)
+#  define INFER__ALONE_iq4_nl(i, p) INFER__ALONE_WORDS(i, p, 18, infer__q4_0_words, 0, infer__iq4_table_avx512(), 1)
 #  define INFER__ALONE_q8_0(i, p) scales[i] = infer__q8_0_eight_avx512(p, v)
-INFER__ALONE_32(q4_0, 8, INFER__ALONE_q4_0)
-INFER__ALONE_32(iq4_nl, 128, INFER__ALONE_iq4_nl)
-INFER__ALONE_32(q8_0, 128, INFER__ALONE_q8_0)
+INFER__ALONE_32(q4_0, 144, 0, 8, INFER__ALONE_q4_0)
+INFER__ALONE_32(q4_1, 160, 1, 0, INFER__ALONE_q4_1)
+INFER__ALONE_32(q5_0, 176, 0, 16, INFER__ALONE_q5_0)
+INFER__ALONE_32(q5_1, 192, 1, 0, INFER__ALONE_q5_1)
+INFER__ALONE_32(iq4_nl, 144, 0, 128, INFER__ALONE_iq4_nl)
+INFER__ALONE_32(q8_0, 272, 0, 128, INFER__ALONE_q8_0)
 
 #  define INFER__ALONE_q2_k(i, p) infer__q2_k_codes_avx512(p, v)
 #  define INFER__ALONE_q3_k(i, p) infer__q3_k_codes_avx512(p, v)
@@ -84,13 +96,16 @@ INFER__ALONE_32(q8_0, 128, INFER__ALONE_q8_0)
 #  define INFER__ALONE_q5_k(i, p) infer__q5_k_codes_avx512(p, v)
 #  define INFER__ALONE_q6_k(i, p) infer__q6_k_codes_avx512(p, v)
 #  define INFER__ALONE_iq4_xs(i, p) infer__iq4_xs_codes_avx512(p, v)
-INFER__ALONE(q2_k, 16, 1, 0, INFER__ALONE_q2_k, infer__q2_k_scales_avx512(src, row_bytes, w))
-INFER__ALONE(q3_k, 16, 0, 4, INFER__ALONE_q3_k, infer__q3_k_scales_avx512(src, row_bytes, w))
-INFER__ALONE(q4_k, 32, 1, 0, INFER__ALONE_q4_k, infer__put_scale_min_avx512(src, row_bytes, w))
-INFER__ALONE(q5_k, 32, 1, 0, INFER__ALONE_q5_k, infer__put_scale_min_avx512(src, row_bytes, w))
-INFER__ALONE(q6_k, 16, 0, 32, INFER__ALONE_q6_k, infer__q6_k_scales_avx512(src, row_bytes, w))
-INFER__ALONE(iq4_xs, 32, 0, 128, INFER__ALONE_iq4_xs, infer__iq4_xs_scales_avx512(src, row_bytes, w))
+INFER__ALONE(q2_k, 84, 16, 1, 0, INFER__ALONE_q2_k, infer__q2_k_scales_avx512(src, row_bytes, w))
+INFER__ALONE(q3_k, 110, 16, 0, 4, INFER__ALONE_q3_k, infer__q3_k_scales_avx512(src, row_bytes, w))
+INFER__ALONE(q4_k, 144, 32, 1, 0, INFER__ALONE_q4_k, infer__put_scale_min_avx512(src, row_bytes, w))
+INFER__ALONE(q5_k, 176, 32, 1, 0, INFER__ALONE_q5_k, infer__put_scale_min_avx512(src, row_bytes, w))
+INFER__ALONE(q6_k, 210, 16, 0, 32, INFER__ALONE_q6_k, infer__q6_k_scales_avx512(src, row_bytes, w))
+INFER__ALONE(iq4_xs, 136, 32, 0, 128, INFER__ALONE_iq4_xs, infer__iq4_xs_scales_avx512(src, row_bytes, w))
 #  undef INFER__ALONE_q4_0
+#  undef INFER__ALONE_q4_1
+#  undef INFER__ALONE_q5_0
+#  undef INFER__ALONE_q5_1
 #  undef INFER__ALONE_iq4_nl
 #  undef INFER__ALONE_q8_0
 #  undef INFER__ALONE_q2_k
@@ -100,11 +115,15 @@ INFER__ALONE(iq4_xs, 32, 0, 128, INFER__ALONE_iq4_xs, infer__iq4_xs_scales_avx51
 #  undef INFER__ALONE_q6_k
 #  undef INFER__ALONE_iq4_xs
 #  undef INFER__ALONE_32
+#  undef INFER__ALONE_WORDS
 #  undef INFER__ALONE
 
 static const infer__alone_row infer__alone_rows[] = {
     {2, infer__q4_0_alone_avx512vnni},
     {8, infer__q8_0_alone_avx512vnni},
+    INFER__QUANT(Q4_1, 3, infer__q4_1_alone_avx512vnni)
+    INFER__QUANT(Q5_0, 6, infer__q5_0_alone_avx512vnni)
+    INFER__QUANT(Q5_1, 7, infer__q5_1_alone_avx512vnni)
     INFER__QUANT(Q2_K, 10, infer__q2_k_alone_avx512vnni)
     INFER__QUANT(Q3_K, 11, infer__q3_k_alone_avx512vnni)
     INFER__QUANT(Q4_K, 12, infer__q4_k_alone_avx512vnni)
