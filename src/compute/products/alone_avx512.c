@@ -89,6 +89,8 @@ INFER__ALONE_32(q5_0, 176, 0, 16, INFER__ALONE_q5_0)
 INFER__ALONE_32(q5_1, 192, 1, 0, INFER__ALONE_q5_1)
 INFER__ALONE_32(iq4_nl, 144, 0, 128, INFER__ALONE_iq4_nl)
 INFER__ALONE_32(q8_0, 272, 0, 128, INFER__ALONE_q8_0)
+#  define INFER__ALONE_mxfp4(i, p) infer__mxfp4_four_avx512(p, v), infer__mxfp4_four_avx512((p) + 4 * 17, v + 2)
+INFER__ALONE(mxfp4, 136, 32, 0, 12, INFER__ALONE_mxfp4, infer__mxfp4_scales_avx512(src, row_bytes, w))
 
 #  define INFER__ALONE_q2_k(i, p) infer__q2_k_codes_avx512(p, v)
 #  define INFER__ALONE_q3_k(i, p) infer__q3_k_codes_avx512(p, v)
@@ -108,6 +110,7 @@ INFER__ALONE(iq4_xs, 136, 32, 0, 128, INFER__ALONE_iq4_xs, infer__iq4_xs_scales_
 #  undef INFER__ALONE_q5_1
 #  undef INFER__ALONE_iq4_nl
 #  undef INFER__ALONE_q8_0
+#  undef INFER__ALONE_mxfp4
 #  undef INFER__ALONE_q2_k
 #  undef INFER__ALONE_q3_k
 #  undef INFER__ALONE_q4_k
@@ -131,5 +134,6 @@ static const infer__alone_row infer__alone_rows[] = {
     INFER__QUANT(Q6_K, 14, infer__q6_k_alone_avx512vnni)
     INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_avx512vnni)
     INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_avx512vnni)
+    INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_avx512vnni)
 };
 #endif

@@ -275,30 +275,54 @@ INFER__ON_avx512 INFER__INLINE __m512 infer__e8m0_half_avx512(__m512i e) {
 static const uint16_t infer__mxfp4_words[32] = {0,  1,  2,  3,  4,  5,  6,  7,  39, 40, 41, 42, 43, 44, 45, 46,
                                                 17, 18, 19, 20, 21, 22, 23, 24, 56, 57, 58, 59, 60, 61, 62, 63};
 
+/* Four blocks of a row: the codes of their first halves, and of their second ones. */
+INFER__ON_avx512 INFER__INLINE void infer__mxfp4_four_avx512(const uint8_t *p, __m512i *v) {
+    const __m512i codes = infer__fp4_codes_avx512(), words = _mm512_loadu_si512(infer__mxfp4_words);
+    const __m512i q = _mm512_permutex2var_epi16(_mm512_loadu_si512(p + 1), words, _mm512_loadu_si512(p + 4));
+    v[0] = _mm512_shuffle_epi8(codes, infer__low_avx512(q));
+    v[1] = _mm512_shuffle_epi8(codes, infer__high_avx512(q));
+}
+
+/* Keep the scales of four blocks of row i, at p, in e; then give those of 16 rows. */
+INFER__ON_avx512 INFER__INLINE void infer__mxfp4_scale_avx512(const uint8_t *p, int i, __m512i *e) {
+    /* byte 17 L, a scale, is byte L of lane L: its element 0 becomes element i % 4, for row i */
+    e[i / 4] = _mm512_mask_shuffle_epi32(e[i / 4], (__mmask16)(0x1111 << (i & 3)), _mm512_loadu_si512(p), 0);
+}
+INFER__ON_avx512 INFER__INLINE void infer__mxfp4_put_avx512(const __m512i *e, float (*scale)[INFER__GROUP]) {
+    const __m512i x = _mm512_shuffle_i32x4(e[0], e[1], 0x88), y = _mm512_shuffle_i32x4(e[0], e[1], 0xdd);
+    const __m512i z = _mm512_shuffle_i32x4(e[2], e[3], 0x88), w = _mm512_shuffle_i32x4(e[2], e[3], 0xdd);
+    _mm512_store_ps(scale[0], infer__e8m0_half_avx512(_mm512_shuffle_i32x4(x, z, 0x88)));
+    _mm512_store_ps(scale[1], infer__e8m0_half_avx512(_mm512_srli_epi32(_mm512_shuffle_i32x4(y, w, 0x88), 8)));
+    _mm512_store_ps(scale[2], infer__e8m0_half_avx512(_mm512_srli_epi32(_mm512_shuffle_i32x4(x, z, 0xdd), 16)));
+    _mm512_store_ps(scale[3], infer__e8m0_half_avx512(_mm512_srli_epi32(_mm512_shuffle_i32x4(y, w, 0xdd), 24)));
+}
+
+/* The scales of a chunk of 16 rows. */
+INFER__ON_avx512 INFER__INLINE void infer__mxfp4_scales_avx512(const uint8_t *src, uint64_t row_bytes,
+                                                               infer__unpacked *w) {
+    int i, b;
+    for (b = 0; b < 8; b += 4, src += 4 * 17) {
+        __m512i e[4];
+        INFER__UNROLL for (i = 0; i < 4; i++) e[i] = _mm512_setzero_si512();
+        INFER__UNROLL for (i = 0; i < 16; i++) infer__mxfp4_scale_avx512(src + (uint64_t)i * row_bytes, i, e);
+        infer__mxfp4_put_avx512(e, w->scale + b);
+    }
+}
+
 INFER__ON_avx512 static void infer__mxfp4_unpack_avx512(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                         infer__unpacked *out) {
-    const __m512i codes = infer__fp4_codes_avx512(), words = _mm512_loadu_si512(infer__mxfp4_words);
     int i, b;
     for (b = 0; b < n_blocks; b += 4, src += 4 * 17) {
-        __m512i e[4], x, y, z, w;
+        __m512i e[4], v[2];
         INFER__UNROLL for (i = 0; i < 4; i++) e[i] = _mm512_setzero_si512();
         INFER__UNROLL for (i = 0; i < 16; i++) {
             const uint8_t *p = src + (uint64_t)i * row_bytes;
-            __m512i v = _mm512_permutex2var_epi16(_mm512_loadu_si512(p + 1), words, _mm512_loadu_si512(p + 4));
-            /* byte 17 L, a scale, is byte L of lane L: its element 0 becomes element i % 4, for row i */
-            e[i / 4] = _mm512_mask_shuffle_epi32(e[i / 4], (__mmask16)(0x1111 << (i & 3)), _mm512_loadu_si512(p), 0);
-            _mm512_store_si512(out->q[i] + 32 * b, _mm512_shuffle_epi8(codes, infer__low_avx512(v)));
-            _mm512_store_si512(out->q[i] + 32 * b + 64, _mm512_shuffle_epi8(codes, infer__high_avx512(v)));
+            infer__mxfp4_four_avx512(p, v);
+            infer__mxfp4_scale_avx512(p, i, e);
+            _mm512_store_si512(out->q[i] + 32 * b, v[0]);
+            _mm512_store_si512(out->q[i] + 32 * b + 64, v[1]);
         }
-        x = _mm512_shuffle_i32x4(e[0], e[1], 0x88);
-        y = _mm512_shuffle_i32x4(e[0], e[1], 0xdd);
-        z = _mm512_shuffle_i32x4(e[2], e[3], 0x88);
-        w = _mm512_shuffle_i32x4(e[2], e[3], 0xdd);
-        e[0] = _mm512_shuffle_i32x4(x, z, 0x88);
-        e[1] = _mm512_srli_epi32(_mm512_shuffle_i32x4(y, w, 0x88), 8);
-        e[2] = _mm512_srli_epi32(_mm512_shuffle_i32x4(x, z, 0xdd), 16);
-        e[3] = _mm512_srli_epi32(_mm512_shuffle_i32x4(y, w, 0xdd), 24);
-        INFER__UNROLL for (i = 0; i < 4; i++) _mm512_store_ps(out->scale[b + i], infer__e8m0_half_avx512(e[i]));
+        infer__mxfp4_put_avx512(e, out->scale + b);
     }
 }
 
