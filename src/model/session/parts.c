@@ -104,8 +104,8 @@ static int infer__parts_head_pays(const infer_model *m) {
     return m->parts > 1 && !m->first && !m->hp.encoder && w->type && infer__cut_pays(m, w, w->rows, 1);
 }
 
-/* 1 when this part has a weight of the model's own, or rows of it: part 0 alone has what embeds, norms before the head and
- * what gives vectors of texts. */
+/* 1 when this part has a weight of the model's own, or rows of it: part 0 alone has what embeds, norms before the head
+ * and what gives vectors of texts. */
 static int infer__parts_slot(const infer_model *m, int32_t slot) {
     if (m->part == 0) return 1;
     if (slot == INFER__W_OUTPUT || slot == INFER__W_OUTPUT_B) return infer__parts_head_pays(m);
