@@ -158,6 +158,8 @@ def rule_names(f, archs):
         known = name.startswith(("INFER_", "infer_")) or name in ("WIN32_LEAN_AND_MEAN", "NOMINMAX")
         if not known and not re.search(r"#\s*undef\s+%s\b" % name, f.code):
             yield n, "macro %s: name it INFER__%s, or #undef it at the end of the file" % (name, name)
+    for n, m in f.find(r"(?<![.>\w])(near|far)\b"):
+        yield n, "%s is an empty macro of windows.h: use another name" % m.group(1)
 
 
 def rule_archs(f, archs):
@@ -288,6 +290,7 @@ PLANTED = [  # rule, path, text that must be refused
     ("names", "src/base/x.c", HEAD + "static int infer__counter;\n"),
     ("names", "src/base/x.c", HEAD + "static float infer__cache[16] = { 0 };\n"),
     ("names", "src/base/x.c", HEAD + "#define MAX(a, b) 1\n"),
+    ("names", "src/base/x.c", HEAD + "static int infer__x(const char *near) { return *near; }\n"),
     ("archs", "src/model/x.c", HEAD + 'static int infer__x(const char *s) { return strcmp(s, "llama") == 0; }\n'),
     ("machine", "tools/x.py", 'open("/wo' + 'rk/main/x")\n'),
     ("machine", "tests/x.c", 'fopen("..' + '/shared/x")\n'),

@@ -30,7 +30,7 @@ INFER__ON_avx512vnni INFER__INLINE void infer__row_sums_avx512vnni(const __m512i
  * keeps them in `scales`. */
 #  define INFER__ALONE(name, bytes, grain, has_min, offset, row, after)                                          \
     INFER__ON_avx512vnni static void infer__##name##_alone_avx512vnni(const uint8_t *src, uint64_t row_bytes,    \
-                                                                      const uint8_t *near, const infer__x8 *x8,  \
+                                                                      const uint8_t *upcoming, const infer__x8 *x8,  \
                                                                       infer__unpacked *w, float *y) {            \
       enum { N = (grain) == 16 ? 4 : 2 };                                                                        \
       __m512i x[4], v[4], four[4][4], sums[N][4], low[4], high[4];                                               \
@@ -44,13 +44,13 @@ INFER__ON_avx512vnni INFER__INLINE void infer__row_sums_avx512vnni(const __m512i
       infer__halves_avx512(x8->q + 128, &x[2], &x[3]);                                                           \
       infer__start_avx512(x8, grain, offset, start);                                                             \
       for (i = 0; i < 4; i++) {                                                                                  \
-        INFER__UNROLL for (j = 0; j < 4; j++, p += row_bytes, near += row_bytes) {                               \
+        INFER__UNROLL for (j = 0; j < 4; j++, p += row_bytes, upcoming += row_bytes) {                               \
           __m512i t[4];                                                                                          \
           row(4 * i + j, p);                                                                                     \
           infer__row_sums_avx512vnni(v, x, grain, t);                                                            \
           INFER__UNROLL for (k = 0; k < N; k++) four[k][j] = t[k];                                               \
           infer__ask(&w->ahead);                                                                                 \
-          INFER__UNROLL for (k = (bytes) > 256 ? 0 : 48; k < (bytes); k += 64) INFER__PREFETCH(near + k); \
+          INFER__UNROLL for (k = (bytes) > 256 ? 0 : 48; k < (bytes); k += 64) INFER__PREFETCH(upcoming + k); \
         }                                                                                                        \
         INFER__UNROLL for (k = 0; k < N; k++) sums[k][i] = infer__add_rows_avx512(four[k]);                      \
         infer__ask(&w->ahead);                                                                                   \
