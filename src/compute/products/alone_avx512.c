@@ -50,7 +50,7 @@ INFER__ON_avx512vnni INFER__INLINE void infer__row_sums_avx512vnni(const __m512i
           infer__row_sums_avx512vnni(v, x, grain, t);                                                            \
           INFER__UNROLL for (k = 0; k < N; k++) four[k][j] = t[k];                                               \
           infer__ask(&w->ahead);                                                                                 \
-          INFER__UNROLL for (k = (bytes) > 256 ? 0 : 48; k < (bytes); k += 64) INFER__PREFETCH(upcoming + k); \
+          INFER__UNROLL for (k = (bytes) > 256 ? 0 : 48; k < (bytes); k += 64) INFER__PREFETCH(upcoming + k);    \
         }                                                                                                        \
         INFER__UNROLL for (k = 0; k < N; k++) sums[k][i] = infer__add_rows_avx512(four[k]);                      \
         infer__ask(&w->ahead);                                                                                   \

@@ -246,14 +246,13 @@ static const infer__int8_many *infer__int8_many_find(const infer__int8 *level, c
     return many && many->grain == type->grain && n_x >= many->least ? many : NULL;
 }
 
-/* The chunk after chunk i (which is at src) of the group at row `at` of a block: of the same rows, or the first one of
- * the next rows; src if there is none, or a copy was made. */
-static const uint8_t *infer__int8_near(const infer__int8_weight *w, const infer__int8_block *b, int32_t at, int32_t i,
-                                       const uint8_t *src) {
-    const uint8_t *here = w->data + (uint64_t)(b->r + at) * w->row_bytes + (uint64_t)i * (uint64_t)w->chunk_bytes;
-    if (src != here) return src;
-    if (i + 1 < w->chunks) return here + w->chunk_bytes;
-    return b->next + at + INFER__GROUP <= w->rows ? w->data + (uint64_t)(b->next + at) * w->row_bytes : src;
+/* What follows chunk i, at src, of a group: the next chunk of its rows, or the first one of the group from row `next`
+ * on; src if there is none, or if it is a copy. */
+static const uint8_t *infer__int8_following(const infer__int8_weight *w, int32_t i, int64_t next, const uint8_t *src,
+                                            const infer__int8_scratch *s) {
+    if (src == s->copy) return src;
+    if (i + 1 < w->chunks) return src + w->chunk_bytes;
+    return next + INFER__GROUP <= w->rows ? w->data + (uint64_t)next * w->row_bytes : src;
 }
 
 /* The sums are left in s->y, INFER__INT8_ROWS floats per column. */
@@ -290,7 +289,8 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
             s->w[g].ahead = infer__int8_ahead(w, b->next + at, i, alone ? INFER__ALONE_ASKS : INFER__GROUP * 3 / 2);
             src = infer__int8_chunk(w, b->r + at, INFER__MIN(n - at, INFER__GROUP), i, s, &stride);
             if (alone)
-                w->alone(src, stride, infer__int8_near(w, b, at, i, src), infer__x8_col(&a, 0), &s->w[g], s->y + at);
+                w->alone(src, stride, infer__int8_following(w, i, b->next + at, src, s), infer__x8_col(&a, 0), &s->w[g],
+                         s->y + at);
             else w->unpack(src, stride, a.n_blocks, &s->w[g]);
         }
         a.ahead = &s->w[0].ahead;
