@@ -35,6 +35,8 @@ INFER__SMALL_END
 #include "compute/products/int8_other.c"   /* RISC-V, WebAssembly */
 #include "compute/products/unpack_avx2.c"  /* faster unpacking of storage types */
 #include "compute/products/unpack_avx2_k.c"
+#include "compute/products/code_books.c"   /* IQ1 to IQ3 with a byte a value */
+#include "compute/products/unpack_avx2_iq.c"
 #include "compute/products/unpack_avx512.c"
 #include "compute/products/unpack_avx512_k.c"
 #include "compute/products/unpack_avx512_iq.c"
