@@ -96,7 +96,7 @@ static const infer__int8 *infer__int8_find(uint32_t cpu) {
 static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cpu) {
     size_t s, i;
 #if defined(INFER__SIMD_AVX2) || defined(INFER__SIMD_ARM)
-    infer__call_once(&infer__books_made, infer__books_make);
+    infer__call_once(&infer__books_once, infer__books_make);
 #endif
     for (s = 0; s < INFER__COUNT(infer__unpack_sets); s++)
         for (i = 0; i < infer__unpack_sets[s].n; i++) {

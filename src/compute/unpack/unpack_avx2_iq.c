@@ -3,12 +3,12 @@
  * Owns:  infer__unpacks_avx2_iq. The plain C functions of quant_iq.c and quant_k.c define what they compute; results
  *        are equal.
  * How:   a vector of infer__unpacked, 16 values of block 2 c and 16 of block 2 c + 1 (infer__pair_at), is four loads
- *        from a book of infer__books, or eight of four values each; gathers are slower. Indices of more than 8 bits are
+ *        from a book of code_books.c, or eight of four values each; gathers are slower. Indices of more than 8 bits are
  *        put together 16 at a time and pass through memory. Signs: a byte for 8 values, those of even blocks in the low
  *        half of a vector (infer__even_odd_avx2), so that one shuffle brings the bytes of two blocks to their places.
  * Start: infer__iq2_xxs_unpack_avx2.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_AVX2)
 
@@ -156,7 +156,7 @@ INFER__ON_avx2 static void infer__iq2_xxs_unpack_avx2(const uint8_t *src, uint64
         __m256i packed = infer__even_odd_avx2(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 1);
         __m256i signs = infer__four_sevens_avx2(packed);
         infer__collect_tops_avx2(packed, scales.of[r]);
-        INFER__IQ_VECTORS(INFER__BOOK_8(infer__books.iq2xxs, row + 16 * (k / 2) + 2 * (k % 2), 8), 43);
+        INFER__IQ_VECTORS(INFER__BOOK_8(infer__book_iq2xxs, row + 16 * (k / 2) + 2 * (k % 2), 8), 43);
     }
     infer__iq_d_avx2(src, row_bytes, 0.125f, d);
     infer__put_collected_avx2(&scales, 4, d, out);
@@ -177,7 +177,7 @@ INFER__ON_avx2 static void infer__iq2_xs_unpack_avx2(const uint8_t *src, uint64_
         infer__put_words_avx2(indices.at + 16, _mm256_and_si256(b, index));
         signs = _mm256_packus_epi16(_mm256_srli_epi16(a, 9), _mm256_srli_epi16(b, 9));
         signs = infer__parity_avx2(infer__even_odd_avx2(signs, 1));
-        INFER__IQ_VECTORS(INFER__BOOK_8(infer__books.iq2xs, indices.at + 8 * (k / 2) + 2 * (k % 2), 4), 43);
+        INFER__IQ_VECTORS(INFER__BOOK_8(infer__book_iq2xs, indices.at + 8 * (k / 2) + 2 * (k % 2), 4), 43);
     }
     infer__iq_d_avx2(src, row_bytes, 0.125f, d);
     infer__put_nibble_scales_avx2(src + 66, row_bytes, 4, d, out);
@@ -199,7 +199,7 @@ INFER__ON_avx2 static void infer__iq2_s_unpack_avx2(const uint8_t *src, uint64_t
             infer__put_indices_avx2(row + 2 + 16 * h, high, indices.at + 16 * h);
         }
         signs = infer__even_odd_avx2(infer__load_32_avx2(row + 34), 0);
-        INFER__IQ_VECTORS(INFER__BOOK_8(infer__books.iq2s, indices.at + 8 * (k / 2) + 2 * (k % 2), 4), 43);
+        INFER__IQ_VECTORS(INFER__BOOK_8(infer__book_iq2s, indices.at + 8 * (k / 2) + 2 * (k % 2), 4), 43);
     }
     infer__iq_d_avx2(src, row_bytes, 0.125f, d);
     infer__put_nibble_scales_avx2(src + 74, row_bytes, 4, d, out);
@@ -216,7 +216,7 @@ INFER__ON_avx2 static void infer__iq3_xxs_unpack_avx2(const uint8_t *src, uint64
         __m256i packed = infer__even_odd_avx2(infer__load_32_avx2(row + 64), 0);
         __m256i signs = infer__four_sevens_avx2(packed);
         infer__collect_tops_avx2(packed, scales.of[r]);
-        INFER__IQ_VECTORS(INFER__BOOK_4(infer__books.iq3xxs, row + 16 * (k / 2) + 4 * (k % 2)), 62);
+        INFER__IQ_VECTORS(INFER__BOOK_4(infer__book_iq3xxs, row + 16 * (k / 2) + 4 * (k % 2)), 62);
     }
     infer__iq_d_avx2(src, row_bytes, 0.25f, d);
     infer__put_collected_avx2(&scales, 4, d, out);
@@ -241,7 +241,7 @@ INFER__ON_avx2 static void infer__iq3_s_unpack_avx2(const uint8_t *src, uint64_t
                                     indices.at + 16 * k);
         }
         signs = infer__even_odd_avx2(infer__load_32_avx2(row + 74), 0);
-        INFER__IQ_VECTORS(INFER__BOOK_4(infer__books.iq3s, indices.at + 16 * (k / 2) + 4 * (k % 2)), 15);
+        INFER__IQ_VECTORS(INFER__BOOK_4(infer__book_iq3s, indices.at + 16 * (k / 2) + 4 * (k % 2)), 15);
     }
     infer__iq_d_avx2(src, row_bytes, 1.0f, d);
     infer__put_nibble_scales_avx2(src + 106, row_bytes, 2, d, out);
@@ -258,7 +258,7 @@ INFER__ON_avx2 INFER__INLINE void infer__put_1_avx2(const infer__iq_indices *ind
     int k;
     down = infer__even_odd_avx2(_mm256_add_epi8(down, down), 1);
     INFER__UNROLL for (k = 0; k < 8; k++) {
-        __m256i v = INFER__BOOK_8(infer__books.iq1s, indices->at + 8 * (k / 2) + 2 * (k % 2), 4);
+        __m256i v = INFER__BOOK_8(infer__book_iq1s, indices->at + 8 * (k / 2) + 2 * (k % 2), 4);
         infer__put_avx2(infer__pair_at(q, k / 2, k % 2),
                         _mm256_sub_epi8(v, infer__pair_of_bytes_avx2(down, 2 * k)));
     }
