@@ -58,10 +58,12 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
     {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, NULL, 0, NULL},
 #endif
 #if defined(INFER__HAS_AVXVNNI)
-    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni, NULL, 0, NULL},
+    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni,
+     infer__alone_rows_avx2, INFER__COUNT(infer__alone_rows_avx2), NULL},
 #endif
 #if defined(INFER__SIMD_AVX2)
-    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, NULL, 0, NULL},
+    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, infer__alone_rows_avx2,
+     INFER__COUNT(infer__alone_rows_avx2), NULL},
 #endif
 #if defined(INFER__SIMD_X86)
     {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL},

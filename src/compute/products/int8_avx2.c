@@ -97,9 +97,9 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__f_grain_avx2(__m256i isum, const floa
 
 /* ---- few columns ---------------------------------------------------------------------------------------------- */
 
-/* 8 vectors of partial sums, lane of 128 bits L = grain L of a row, to 2 vectors: grain L of 8 rows. The partial sums
+/* 8 vectors of partial sums, lane of 128 bits L = grain L of a row, to the first 2: grain L of 8 rows. The partial sums
  * are of 32 bits (room 0), or of 16 bits, of which `room` may be added before they are widened. */
-INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room, __m256i *out) {
+INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room) {
     __m256i lo, hi;
     int i, n;
     INFER__UNROLL for (n = 8; n > 2; n /= 2) {
@@ -114,65 +114,94 @@ INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room, _
     }
     if (room)
         INFER__UNROLL for (i = 0; i < 2; i++) s[i] = infer__i_widen_avx2(s[i]);
-    out[0] = _mm256_permute2x128_si256(s[0], s[1], 0x20);
-    out[1] = _mm256_permute2x128_si256(s[0], s[1], 0x31);
+    lo = _mm256_permute2x128_si256(s[0], s[1], 0x20);
+    s[1] = _mm256_permute2x128_si256(s[0], s[1], 0x31);
+    s[0] = lo;
 }
 
-/* q * x of 32 values: as 8 sums of four, or as 16 of two when more than one fits into 16 bits. */
-#define INFER__DIRECT_8(L)                                                                                             \
-    INFER__ON_##L INFER__INLINE __m256i infer__products_##L(const uint8_t *q, __m256i x, int fit) {                    \
-        __m256i v = infer__i_load_##L(q), zero = _mm256_setzero_si256();                                               \
-        if (fit > 1) return infer__i_pairs_##L(v, x);                                                                  \
-        if (fit == 1) return infer__i_dot_##L(zero, v, x);                                                             \
-        v = infer__i_flip_##L(v);                                                                                      \
-        return infer__i_dot_##L(zero, infer__i_abs_##L(v), infer__i_sign_##L(x, v));                                   \
-    }                                                                                                                  \
-    /* One column of one group: 64 values, that is two blocks, of 8 rows after the other. */                           \
-    INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks,     \
-                                                       int grain, int has_min, int fit, int32_t offset,                \
-                                                       infer__ahead *ahead, float *y) {                                \
-        int b, c, i, r;                                                                                                \
-        for (b = 0; b < n_blocks; b += 2) {                                                                            \
-            __m256i x0 = _mm256_loadu_si256((const __m256i *)(const void *)(x->q + 32 * b));                           \
-            __m256i x1 = _mm256_loadu_si256((const __m256i *)(const void *)(x->q + 32 * b + 32));                      \
-            __m256i first = _mm256_permute2x128_si256(x0, x1, 0x20), second = _mm256_permute2x128_si256(x0, x1, 0x31); \
-            INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8) {                                                      \
-                const uint8_t *q = w->q[r] + infer__q_index(32 * b);                                                   \
-                __m256i s[8], low[2], high[2];                                                                         \
-                __m256 acc = _mm256_load_ps(y + r), t = acc;                                                           \
-                infer__ask(ahead);                                                                                     \
-                INFER__UNROLL for (i = 0; i < 8; i++) {                                                                \
-                    s[i] = infer__products_##L(q + i * INFER__CHUNK, first, fit);                                      \
-                    if (grain == 32 && fit > 1)                                                                        \
-                        s[i] = infer__i_add16_##L(s[i], infer__products_##L(q + i * INFER__CHUNK + 64, second, fit));  \
-                    else if (grain == 32 && fit == 1)                                                                  \
-                        s[i] = infer__i_dot_##L(s[i], infer__i_load_##L(q + i * INFER__CHUNK + 64), second);           \
-                    else if (grain == 32)                                                                              \
-                        s[i] = infer__i_add_##L(s[i], infer__products_##L(q + i * INFER__CHUNK + 64, second, fit));    \
-                }                                                                                                      \
-                infer__add_across_avx2(s, fit < 2 ? 0 : grain == 32 ? fit / 2 : fit, low);                             \
-                if (grain == 16) {                                                                                     \
-                    INFER__UNROLL for (i = 0; i < 8; i++)                                                              \
-                        s[i] = infer__products_##L(q + i * INFER__CHUNK + 64, second, fit);                            \
-                    infer__add_across_avx2(s, fit < 2 ? 0 : fit, high);                                                \
-                }                                                                                                      \
-                INFER__UNROLL for (c = 0; c < 2; c++) {                                                                \
-                    int at = grain == 16 ? 2 * (b + c) : b + c;                                                        \
-                    if (b + c >= n_blocks) continue;                                                                   \
-                    low[c] = _mm256_sub_epi32(                                                                         \
-                        low[c], _mm256_set1_epi32(fit ? offset * (grain == 16 ? x->sum16[at] : x->sum32[at]) : 0));    \
-                    t = infer__f_grain_##L(low[c], w->scale[at] + r, w->min[at] + r,                                   \
-                                           grain == 16 ? x->fsum16[at] : x->fsum32[at], has_min, t, 1);                \
-                    if (grain == 16) {                                                                                 \
-                        high[c] = _mm256_sub_epi32(high[c], _mm256_set1_epi32(fit ? offset * x->sum16[at + 1] : 0));   \
-                        t = infer__f_grain_##L(high[c], w->scale[at + 1] + r, w->min[at + 1] + r, x->fsum16[at + 1],   \
-                                               has_min, t, 0);                                                         \
-                    }                                                                                                  \
-                    acc = infer__f_fma_##L(t, infer__f_splat_##L(x->d[b + c]), acc);                                   \
-                }                                                                                                      \
-                _mm256_store_ps(y + r, acc);                                                                           \
-            }                                                                                                          \
-        }                                                                                                              \
+/* Activations of two blocks: their first halves, their second halves. */
+typedef struct infer__pair_avx2 { __m256i first, second; } infer__pair_avx2;
+INFER__ON_avx2 INFER__INLINE infer__pair_avx2 infer__pair_of_avx2(const infer__x8 *x, int b) {
+    __m256i x0 = _mm256_loadu_si256((const __m256i *)(const void *)(x->q + 32 * b));
+    __m256i x1 = _mm256_loadu_si256((const __m256i *)(const void *)(x->q + 32 * b + 32));
+    infer__pair_avx2 p;
+    p.first = _mm256_permute2x128_si256(x0, x1, 0x20);
+    p.second = _mm256_permute2x128_si256(x0, x1, 0x31);
+    return p;
+}
+
+/* q * x of 32 values: as 8 sums of four, or as 16 of two when more than one fits into 16 bits. Codes of types of which
+ * none fits are signed. */
+#  define INFER__DIRECT_8(L)                                                                                          \
+    INFER__ON_##L INFER__INLINE __m256i infer__products_##L(__m256i v, __m256i x, int fit) {                          \
+      const __m256i zero = _mm256_setzero_si256();                                                                    \
+      if (fit > 1) return infer__i_pairs_##L(v, x);                                                                   \
+      if (fit == 1) return infer__i_dot_##L(zero, v, x);                                                              \
+      return infer__i_dot_##L(zero, infer__i_abs_##L(v), infer__i_sign_##L(x, v));                                    \
+    }                                                                                                                 \
+    /* Of two blocks of a row, first and second halves. */                                                            \
+    INFER__ON_##L INFER__INLINE __m256i infer__pair_products_##L(const __m256i *v, const infer__pair_avx2 *x,         \
+                                                                 int fit) {                                           \
+      const __m256i s = infer__products_##L(v[0], x->first, fit);                                                     \
+      if (fit == 1) return infer__i_dot_##L(s, v[1], x->second);                                                      \
+      return fit ? infer__i_add16_##L(s, infer__products_##L(v[1], x->second, fit))                                   \
+                 : infer__i_add_##L(s, infer__products_##L(v[1], x->second, fit));                                    \
+    }                                                                                                                 \
+    /* Block b of 8 rows from r on, from its sums (grain 32: low): acc + t * d. */                                    \
+    INFER__ON_##L INFER__INLINE __m256 infer__block_##L(const infer__unpacked *w, const infer__x8 *x, int b, int r,   \
+                                                        int grain, int has_min, int fit, int32_t offset, __m256i low, \
+                                                        __m256i high, __m256 acc) {                                   \
+      const int at = grain == 16 ? 2 * b : b;                                                                         \
+      __m256 t;                                                                                                       \
+      if (fit && offset)                                                                                              \
+        low = _mm256_sub_epi32(low, _mm256_set1_epi32(offset * (grain == 16 ? x->sum16[at] : x->sum32[at])));         \
+      t = infer__f_grain_##L(low, w->scale[at] + r, w->min[at] + r, grain == 16 ? x->fsum16[at] : x->fsum32[at],      \
+                             has_min, acc, 1);                                                                        \
+      if (grain == 16) {                                                                                              \
+        if (fit && offset) high = _mm256_sub_epi32(high, _mm256_set1_epi32(offset * x->sum16[at + 1]));               \
+        t = infer__f_grain_##L(high, w->scale[at + 1] + r, w->min[at + 1] + r, x->fsum16[at + 1], has_min, t, 0);     \
+      }                                                                                                               \
+      return infer__f_fma_##L(t, infer__f_splat_##L(x->d[b]), acc);                                                   \
+    }                                                                                                                 \
+    /* One column of one group: 64 values, that is two blocks, of 8 rows after the other. */                          \
+    INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks,    \
+                                                       int grain, int has_min, int fit, int32_t offset,               \
+                                                       infer__ahead *ahead, float *y) {                               \
+      int b, i, r;                                                                                                    \
+      for (b = 0; b < n_blocks; b += 2) {                                                                             \
+        const infer__pair_avx2 xs = infer__pair_of_avx2(x, b);                                                        \
+        INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8) {                                                         \
+          const uint8_t *q = w->q[r] + infer__q_index(32 * b);                                                        \
+          __m256i low[8], high[8], v[2];                                                                              \
+          __m256 acc;                                                                                                 \
+          infer__ask(ahead);                                                                                          \
+          INFER__UNROLL for (i = 0; i < 8; i++, q += INFER__CHUNK) {                                                  \
+            v[0] = infer__i_load_##L(q);                                                                              \
+            v[1] = infer__i_load_##L(q + 64);                                                                         \
+            if (fit == 0) {                                                                                           \
+              v[0] = infer__i_flip_##L(v[0]);                                                                         \
+              v[1] = infer__i_flip_##L(v[1]);                                                                         \
+            }                                                                                                         \
+            if (grain == 16)                                                                                          \
+              low[i] = infer__products_##L(v[0], xs.first, fit);                                                      \
+            else                                                                                                      \
+              low[i] = infer__pair_products_##L(v, &xs, fit);                                                         \
+          }                                                                                                           \
+          if (grain == 16) { /* not at once: sixteen vectors are all registers there are */                           \
+            infer__add_across_avx2(low, fit < 2 ? 0 : fit);                                                           \
+            q -= 8 * INFER__CHUNK;                                                                                    \
+            INFER__UNROLL for (i = 0; i < 8; i++, q += INFER__CHUNK) high[i] =                                        \
+                infer__products_##L(infer__i_load_##L(q + 64), xs.second, fit);                                       \
+            infer__add_across_avx2(high, fit < 2 ? 0 : fit);                                                          \
+          } else {                                                                                                    \
+            infer__add_across_avx2(low, fit < 2 ? 0 : fit / 2);                                                       \
+          }                                                                                                           \
+          acc = infer__block_##L(w, x, b, r, grain, has_min, fit, offset, low[0], high[0], _mm256_load_ps(y + r));    \
+          if (b + 1 < n_blocks)                                                                                       \
+            acc = infer__block_##L(w, x, b + 1, r, grain, has_min, fit, offset, low[1], high[1], acc);                \
+          _mm256_store_ps(y + r, acc);                                                                                \
+        }                                                                                                             \
+      }                                                                                                               \
     }
 
 /* ---- many columns --------------------------------------------------------------------------------------------- */

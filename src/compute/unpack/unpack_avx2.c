@@ -3,7 +3,8 @@
  * Owns:  what unpack_avx2_k.c uses too, and functions for the table there. The plain C functions of quant_*.c define
  *        what they compute; results are equal.
  * How:   codes row after row, two blocks side by side: their first halves are one vector of infer__unpacked, their
- *        second halves another. Then the scales, block after block, of 8 rows each.
+ *        second halves another (NAME_codes_avx2, for alone_avx2.c, too). Then the scales, block after block, of 8 rows
+ *        each.
  * Tails: a row may end after an odd number of blocks; what is read beyond it is written to unused entries.
  * Start: INFER__UNPACK_AVX2.
  */
@@ -30,19 +31,21 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__high_nibbles_avx2(__m256i v) {
     return infer__low_nibbles_avx2(_mm256_srli_epi16(v, 4));
 }
 
-/* Two blocks, a and b, with 16 bytes of nibbles each. */
-INFER__ON_avx2 INFER__INLINE void infer__nibbles_avx2(const uint8_t *a, const uint8_t *b, uint8_t *q) {
-    __m256i v = infer__two_avx2(a, b);
-    infer__put_avx2(q, infer__low_nibbles_avx2(v));
-    infer__put_avx2(q + 64, infer__high_nibbles_avx2(v));
+/* Codes of two blocks, a and b: first halves to v[0], second halves to v[1]. 16 bytes of nibbles each: */
+INFER__ON_avx2 INFER__INLINE void infer__nibbles_avx2(const uint8_t *a, const uint8_t *b, __m256i *v) {
+    __m256i both = infer__two_avx2(a, b);
+    v[0] = infer__low_nibbles_avx2(both);
+    v[1] = infer__high_nibbles_avx2(both);
 }
 /* The same as indices of a table of 16 bytes. */
-INFER__ON_avx2 INFER__INLINE void infer__levels_avx2(__m256i v, __m256i table, uint8_t *q) {
-    infer__put_avx2(q, _mm256_shuffle_epi8(table, infer__low_nibbles_avx2(v)));
-    infer__put_avx2(q + 64, _mm256_shuffle_epi8(table, infer__high_nibbles_avx2(v)));
+INFER__ON_avx2 INFER__INLINE void infer__levels_avx2(const uint8_t *a, const uint8_t *b, __m256i table, __m256i *v) {
+    infer__nibbles_avx2(a, b, v);
+    v[0] = _mm256_shuffle_epi8(table, v[0]);
+    v[1] = _mm256_shuffle_epi8(table, v[1]);
 }
-INFER__ON_avx2 INFER__INLINE __m256i infer__iq4_table_avx2(void) {
-    return _mm256_xor_si256(infer__twice_avx2(infer__kvalues_iq4nl), _mm256_set1_epi8(-128));
+INFER__ON_avx2 INFER__INLINE __m256i infer__iq4_table_avx2(void) { return infer__twice_avx2(infer__kvalues_iq4nl); }
+INFER__ON_avx2 INFER__INLINE __m256i infer__fp4_table_avx2(void) {
+    return _mm256_add_epi8(infer__twice_avx2(infer__kvalues_fp4), _mm256_set1_epi8(12));
 }
 
 /* 16 for the bits that are set: lanes have 32 bits each, `first` those of byte `at` and `at + 1`. */
@@ -53,20 +56,29 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__sixteens_avx2(__m256i bits, int at) 
                                                                                  0x0101010101010101)));
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit), _mm256_set1_epi8(16));
 }
-/* Two blocks with 4 bytes of fifth bits, then 16 bytes of nibbles. */
-INFER__ON_avx2 INFER__INLINE void infer__fifths_avx2(const uint8_t *a, const uint8_t *b, uint8_t *q) {
-    __m256i v = infer__two_avx2(a + 4, b + 4);
+/* 4 bytes of fifth bits, then 16 bytes of nibbles. */
+INFER__ON_avx2 INFER__INLINE void infer__fifths_avx2(const uint8_t *a, const uint8_t *b, __m256i *v) {
     __m256i bits = _mm256_inserti128_si256(_mm256_set1_epi32((int32_t)infer__load_u32(a)),
                                            _mm_set1_epi32((int32_t)infer__load_u32(b)), 1);
-    infer__put_avx2(q, _mm256_or_si256(infer__low_nibbles_avx2(v), infer__sixteens_avx2(bits, 0)));
-    infer__put_avx2(q + 64, _mm256_or_si256(infer__high_nibbles_avx2(v), infer__sixteens_avx2(bits, 2)));
+    infer__nibbles_avx2(a + 4, b + 4, v);
+    v[0] = _mm256_or_si256(v[0], infer__sixteens_avx2(bits, 0));
+    v[1] = _mm256_or_si256(v[1], infer__sixteens_avx2(bits, 2));
 }
 
-/* Two blocks of 32 signed bytes. */
-INFER__ON_avx2 INFER__INLINE void infer__bytes_avx2(const uint8_t *a, const uint8_t *b, uint8_t *q) {
+/* 32 signed bytes. */
+INFER__ON_avx2 INFER__INLINE void infer__bytes_avx2(const uint8_t *a, const uint8_t *b, __m256i *v) {
+    v[0] = infer__two_avx2(a, b);
+    v[1] = infer__two_avx2(a + 16, b + 16);
+}
+
+/* The position of vector c (0..3) of half h of the blocks of a row: blocks 2 c and 2 c + 1. */
+INFER__INLINE uint8_t *infer__pair_at(uint8_t *q, int c, int h) { return q + 128 * (c / 2) + 32 * (c % 2) + 64 * h; }
+
+/* Both halves; of wide types the codes are signed. */
+INFER__ON_avx2 INFER__INLINE void infer__put_pair_avx2(uint8_t *q, int c, const __m256i *v, int wide) {
     const __m256i flip = _mm256_set1_epi8(-128);
-    infer__put_avx2(q, _mm256_xor_si256(infer__two_avx2(a, b), flip));
-    infer__put_avx2(q + 64, _mm256_xor_si256(infer__two_avx2(a + 16, b + 16), flip));
+    infer__put_avx2(infer__pair_at(q, c, 0), wide ? _mm256_xor_si256(v[0], flip) : v[0]);
+    infer__put_avx2(infer__pair_at(q, c, 1), wide ? _mm256_xor_si256(v[1], flip) : v[1]);
 }
 
 /* ---- scales ---------------------------------------------------------------------------------------------------- */
@@ -137,33 +149,39 @@ INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *src, uint6
 
 /* ---- types ----------------------------------------------------------------------------------------------------- */
 
-/* codes: writes the codes of blocks a and b to q; scales: a function above. Whole chunks, the common case, are
- * unrolled: a token of a 1B model is 1.1 (Q5_0) to 1.2 times (Q4_0) as fast as with a loop. */
-#define INFER__UNPACK_AVX2(name, bytes, scales, codes)                                                                 \
+/* codes: those of blocks a and b to v; scales: a function above. */
+#define INFER__UNPACK_AVX2(name, bytes, wide, scales, codes)                                                           \
+    INFER__ON_avx2 INFER__INLINE void infer__##name##_codes_avx2(const uint8_t *p, int c, __m256i *v) {                \
+        const uint8_t *a = p + 2 * (bytes) * c, *b = a + (bytes);                                                      \
+        codes;                                                                                                         \
+    }                                                                                                                  \
     INFER__ON_avx2 static void infer__##name##_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,       \
                                                            infer__unpacked *out) {                                     \
         const uint8_t *row = src;                                                                                      \
-        int r, k;                                                                                                      \
+        __m256i v[2];                                                                                                  \
+        int r, c;                                                                                                      \
         for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {                                \
-            const uint8_t *a = row, *b = row + (bytes);                                                                \
-            uint8_t *q = out->q[r];                                                                                    \
-            if (n_blocks == 8)                                                                                         \
-                INFER__UNROLL for (k = 0; k < 8; k += 2, a += 2 * (bytes), b += 2 * (bytes), q += k & 2 ? 32 : 96)     \
-                    codes;                                                                                             \
-            else                                                                                                       \
-                for (k = 0; k < n_blocks; k += 2, a += 2 * (bytes), b += 2 * (bytes), q += k & 2 ? 32 : 96) codes;     \
+            if (n_blocks == 8) { /* unrolled, it is 1.1 to 1.2 times as fast */                                        \
+                INFER__UNROLL for (c = 0; c < 4; c++) {                                                                \
+                    infer__##name##_codes_avx2(row, c, v);                                                             \
+                    infer__put_pair_avx2(out->q[r], c, v, wide);                                                       \
+                }                                                                                                      \
+            } else {                                                                                                   \
+                for (c = 0; 2 * c < n_blocks; c++) {                                                                   \
+                    infer__##name##_codes_avx2(row, c, v);                                                             \
+                    infer__put_pair_avx2(out->q[r], c, v, wide);                                                       \
+                }                                                                                                      \
+            }                                                                                                          \
         }                                                                                                              \
-        for (k = 0; k < n_blocks; k++) scales(src, row_bytes, bytes, k, out);                                          \
+        for (c = 0; c < n_blocks; c++) scales(src, row_bytes, bytes, c, out);                                          \
     }
-INFER__UNPACK_AVX2(q4_0, 18, infer__put_scales_avx2, infer__nibbles_avx2(a + 2, b + 2, q))
-INFER__UNPACK_AVX2(q4_1, 20, infer__put_scales_mins_avx2, infer__nibbles_avx2(a + 4, b + 4, q))
-INFER__UNPACK_AVX2(q5_0, 22, infer__put_scales_avx2, infer__fifths_avx2(a + 2, b + 2, q))
-INFER__UNPACK_AVX2(q5_1, 24, infer__put_scales_mins_avx2, infer__fifths_avx2(a + 4, b + 4, q))
-INFER__UNPACK_AVX2(q8_0, 34, infer__put_scales_avx2, infer__bytes_avx2(a + 2, b + 2, q))
-INFER__UNPACK_AVX2(iq4_nl, 18, infer__put_scales_avx2,
-                   infer__levels_avx2(infer__two_avx2(a + 2, b + 2), infer__iq4_table_avx2(), q))
-INFER__UNPACK_AVX2(mxfp4, 17, infer__put_e8m0_avx2,
-                   infer__levels_avx2(infer__two_avx2(a + 1, b + 1),
-                                      _mm256_add_epi8(infer__twice_avx2(infer__kvalues_fp4), _mm256_set1_epi8(12)), q))
+INFER__UNPACK_AVX2(q4_0, 18, 0, infer__put_scales_avx2, infer__nibbles_avx2(a + 2, b + 2, v))
+INFER__UNPACK_AVX2(q4_1, 20, 0, infer__put_scales_mins_avx2, infer__nibbles_avx2(a + 4, b + 4, v))
+INFER__UNPACK_AVX2(q5_0, 22, 0, infer__put_scales_avx2, infer__fifths_avx2(a + 2, b + 2, v))
+INFER__UNPACK_AVX2(q5_1, 24, 0, infer__put_scales_mins_avx2, infer__fifths_avx2(a + 4, b + 4, v))
+INFER__UNPACK_AVX2(q8_0, 34, 1, infer__put_scales_avx2, infer__bytes_avx2(a + 2, b + 2, v))
+INFER__UNPACK_AVX2(iq4_nl, 18, 1, infer__put_scales_avx2,
+                   infer__levels_avx2(a + 2, b + 2, infer__iq4_table_avx2(), v))
+INFER__UNPACK_AVX2(mxfp4, 17, 0, infer__put_e8m0_avx2, infer__levels_avx2(a + 1, b + 1, infer__fp4_table_avx2(), v))
 #undef INFER__UNPACK_AVX2
 #endif
