@@ -38,6 +38,8 @@ INFER__SMALL_END
 #include "compute/products/unpack_avx512.c"
 #include "compute/products/unpack_avx512_k.c"
 #include "compute/products/unpack_avx512_iq.c"
+#include "compute/products/unpack_neon.c"
+#include "compute/products/unpack_neon_k.c"
 #include "compute/products/alone_avx512.c" /* one column without unpacking first */
 INFER__SMALL_BEGIN
 #include "compute/products/cpu_int8.c"     /* the engine of quantised products */

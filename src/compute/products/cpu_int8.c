@@ -83,6 +83,9 @@ static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_s
 #if defined(INFER__SIMD_AVX2)
     {infer__unpacks_avx2, INFER__COUNT(infer__unpacks_avx2)},
 #endif
+#if defined(INFER__SIMD_ARM)
+    {infer__unpacks_neon, INFER__COUNT(infer__unpacks_neon)},
+#endif
     {NULL, 0},
 };
 
