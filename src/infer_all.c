@@ -33,13 +33,15 @@ INFER__SMALL_END
 #include "compute/products/int8_amx.c"     /* tiles of columns */
 #include "compute/products/int8_arm.c"     /* NEON, dotprod, i8mm */
 #include "compute/products/int8_other.c"   /* RISC-V, WebAssembly */
-#include "compute/products/unpack_avx2.c"  /* faster unpacking of storage types */
-#include "compute/products/unpack_avx2_k.c"
-#include "compute/products/unpack_avx512.c"
-#include "compute/products/unpack_avx512_k.c"
-#include "compute/products/unpack_avx512_iq.c"
-#include "compute/products/unpack_neon.c"
-#include "compute/products/unpack_neon_k.c"
+#include "compute/unpack/unpack_avx2.c"  /* faster unpacking of storage types */
+#include "compute/unpack/unpack_avx2_k.c"
+#include "compute/unpack/code_books.c"   /* IQ1 to IQ3 with a byte a value */
+#include "compute/unpack/unpack_avx2_iq.c"
+#include "compute/unpack/unpack_avx512.c"
+#include "compute/unpack/unpack_avx512_k.c"
+#include "compute/unpack/unpack_avx512_iq.c"
+#include "compute/unpack/unpack_neon.c"
+#include "compute/unpack/unpack_neon_k.c"
 #include "compute/products/alone_avx512.c" /* one column without unpacking first */
 INFER__SMALL_BEGIN
 #include "compute/products/cpu_int8.c"     /* the engine of quantised products */

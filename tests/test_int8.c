@@ -143,6 +143,7 @@ static void test_int8_unpack_sets(void) {
             CHECK((t && t->unpack) || row->id == -1); /* -1: the last row of some sets */
             if (!t || !t->unpack || row->need & ~infer__cpu_found()) continue;
             check_detail = t->name;
+            (void)infer__unpack_find(t, row->need); /* what they need is made when they are chosen */
             for (n = t->values / 32; n <= 8; n += t->values / 32)
                 for (g = 0; g < INFER__COUNT(gaps); g++)
                     for (fill = 0; fill < INT8_FILLS; fill++) {

@@ -13,7 +13,7 @@ The rules, each for what fits its width below:
 """
 import re
 
-STATEMENT, BODY, TEXT, BLOCK, RUN, PAIR = 200, 190, 190, 190, 180, 150  # columns
+STATEMENT, BODY, TEXT, BLOCK, RUN, PAIR = 200, 200, 200, 200, 200, 180  # columns
 SRC = 120  # columns of src/
 STATEMENTS = 3  # in a block of a line
 QUOTED = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''

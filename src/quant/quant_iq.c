@@ -88,23 +88,34 @@ INFER__INLINE uint8_t *infer__iq_at(uint8_t *q, int i, int j) {
     return q + 128 * (i / 4) + 16 * (i % 4) + 64 * (j / 2) + 8 * (j % 2);
 }
 
-/* What infer__iq2_group and so on compute, plus the type's offset. */
-INFER__INLINE void infer__iq2_bytes(int entry, uint64_t signs, uint8_t *q) {
+/* The values of an entry of 8, or of two entries of 4, without signs; of IQ1 in eighths, 8 * (level - 1) + 1, plus
+ * 9. */
+INFER__INLINE uint64_t infer__iq2_values(int entry) {
     uint64_t level = infer__iq_bytes_2(entry);
-    uint64_t x = INFER__BYTES(8) + 17 * level + (level >> 1 & INFER__BYTES(1));
-    infer__store_bytes(infer__iq_bytes_signed(x, signs, 43), q);
+    return INFER__BYTES(8) + 17 * level + (level >> 1 & INFER__BYTES(1));
 }
-INFER__INLINE void infer__iq3_xxs_bytes(int entry0, int entry1, uint64_t signs, uint8_t *q) {
+INFER__INLINE uint64_t infer__iq3_xxs_values(int entry0, int entry1) {
     uint64_t level = infer__iq_bytes_4(entry0, entry1);
     uint64_t top = (level + INFER__BYTES(1)) >> 3 & INFER__BYTES(1); /* level 7: 62, not 60 */
-    infer__store_bytes(infer__iq_bytes_signed(INFER__BYTES(4) + 8 * level + 2 * top, signs, 62), q);
+    return INFER__BYTES(4) + 8 * level + 2 * top;
+}
+INFER__INLINE uint64_t infer__iq3_s_values(int entry0, int entry1) {
+    return INFER__BYTES(1) + 2 * infer__iq_bytes_4(entry0, entry1);
+}
+INFER__INLINE uint64_t infer__iq1_values(int entry) { return 8 * infer__iq_bytes_2(entry) + INFER__BYTES(2); }
+
+/* What infer__iq2_group and so on compute, plus the type's offset. */
+INFER__INLINE void infer__iq2_bytes(int entry, uint64_t signs, uint8_t *q) {
+    infer__store_bytes(infer__iq_bytes_signed(infer__iq2_values(entry), signs, 43), q);
+}
+INFER__INLINE void infer__iq3_xxs_bytes(int entry0, int entry1, uint64_t signs, uint8_t *q) {
+    infer__store_bytes(infer__iq_bytes_signed(infer__iq3_xxs_values(entry0, entry1), signs, 62), q);
 }
 INFER__INLINE void infer__iq3_s_bytes(int entry0, int entry1, uint64_t signs, uint8_t *q) {
-    infer__store_bytes(infer__iq_bytes_signed(INFER__BYTES(1) + 2 * infer__iq_bytes_4(entry0, entry1), signs, 15), q);
+    infer__store_bytes(infer__iq_bytes_signed(infer__iq3_s_values(entry0, entry1), signs, 15), q);
 }
-/* In eighths: 8 * (level - 1) -+ 1, plus 9. */
-INFER__INLINE void infer__iq1_bytes(int entry, int down, uint8_t *q) {
-    infer__store_bytes(8 * infer__iq_bytes_2(entry) + INFER__BYTES(2) - INFER__BYTES(2) * (uint64_t)down, q);
+INFER__INLINE void infer__iq1_bytes(int entry, int down, uint8_t *q) { /* down: 2 eighths less */
+    infer__store_bytes(infer__iq1_values(entry) - INFER__BYTES(2) * (uint64_t)down, q);
 }
 
 /* ---- the types ---------------------------------------------------------------------------------------------- */

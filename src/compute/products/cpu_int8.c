@@ -82,6 +82,7 @@ static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_s
 #endif
 #if defined(INFER__SIMD_AVX2)
     {infer__unpacks_avx2, INFER__COUNT(infer__unpacks_avx2)},
+    {infer__unpacks_avx2_iq, INFER__COUNT(infer__unpacks_avx2_iq)},
 #endif
 #if defined(INFER__SIMD_ARM)
     {infer__unpacks_neon, INFER__COUNT(infer__unpacks_neon)},
@@ -97,6 +98,9 @@ static const infer__int8 *infer__int8_find(uint32_t cpu) {
 
 static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cpu) {
     size_t s, i;
+#if defined(INFER__SIMD_AVX2) || defined(INFER__SIMD_ARM)
+    infer__call_once(&infer__books_once, infer__books_make);
+#endif
     for (s = 0; s < INFER__COUNT(infer__unpack_sets); s++)
         for (i = 0; i < infer__unpack_sets[s].n; i++) {
             const infer__unpack_row *row = &infer__unpack_sets[s].rows[i];

@@ -80,31 +80,33 @@ INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__colu
 }
 
 /* One column of one group. */
-#define INFER__DEFINE_DIRECT_ARM(L)                                                                                    \
-    INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks,     \
-                                                       int grain, int has_min, int wide, int32_t offset,               \
-                                                       infer__ahead *ahead, float *y) {                                \
-        const uint8_t *first = w->q[0]; /* of block b; not computed, for gcc then adds every row's offset to it */     \
-        int b, row, i;                                                                                                 \
-        for (b = 0; b < n_blocks; b++, first += b % 4 ? 16 : 80) {                                                     \
-            const int8x16_t x0 = vld1q_s8(x->q + 32 * b), x1 = vld1q_s8(x->q + 32 * b + 16);                           \
-            const infer__column_arm c = infer__column_at_arm(x, b, grain, wide ? 0 : offset);                          \
-            infer__ask(ahead);                                                                                         \
-            INFER__UNROLL for (row = 0; row < INFER__GROUP; row += 4) {                                                \
-                int32x4_t low[4], high[4], sums[2];                                                                    \
-                INFER__UNROLL for (i = 0; i < 4; i++) {                                                                \
-                    const uint8_t *q = first + INFER__CHUNK * (row + i);                                               \
-                    const int8x16_t v = infer__codes_arm(q + 64, wide);                                                \
-                    low[i] = infer__dot16_##L(infer__codes_arm(q, wide), x0);                                            \
-                    if (grain == 32) low[i] = infer__dot16_on_##L(low[i], v, x1);                                        \
-                    else high[i] = infer__dot16_##L(v, x1);                                                              \
-                }                                                                                                      \
-                sums[0] = infer__add_pairs_arm(low);                                                                   \
-                if (grain == 16) sums[1] = vaddq_s32(infer__add_pairs_arm(high), vdupq_n_s32(c.of[1].start));          \
-                if (!wide) sums[0] = vaddq_s32(sums[0], vdupq_n_s32(c.of[0].start));                                   \
-                infer__finish_arm(w, &c, b, row, grain, has_min, sums, y);                                             \
-            }                                                                                                          \
-        }                                                                                                              \
+#  define INFER__DEFINE_DIRECT_ARM(L)                                                                              \
+    INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks, \
+                                                       int grain, int has_min, int wide, int32_t offset,           \
+                                                       infer__ahead *ahead, float *y) {                            \
+      const uint8_t *first = w->q[0]; /* of block b; not computed, for gcc then adds every row's offset to it */   \
+      int b, row, i;                                                                                               \
+      for (b = 0; b < n_blocks; b++, first += b % 4 ? 16 : 80) {                                                   \
+        const int8x16_t x0 = vld1q_s8(x->q + 32 * b), x1 = vld1q_s8(x->q + 32 * b + 16);                           \
+        const infer__column_arm c = infer__column_at_arm(x, b, grain, wide ? 0 : offset);                          \
+        infer__ask(ahead);                                                                                         \
+        INFER__UNROLL for (row = 0; row < INFER__GROUP; row += 4) {                                                \
+          int32x4_t low[4], high[4], sums[2];                                                                      \
+          INFER__UNROLL for (i = 0; i < 4; i++) {                                                                  \
+            const uint8_t *q = first + INFER__CHUNK * (row + i);                                                   \
+            const int8x16_t v = infer__codes_arm(q + 64, wide);                                                    \
+            low[i] = infer__dot16_##L(infer__codes_arm(q, wide), x0);                                              \
+            if (grain == 32)                                                                                       \
+              low[i] = infer__dot16_on_##L(low[i], v, x1);                                                         \
+            else                                                                                                   \
+              high[i] = infer__dot16_##L(v, x1);                                                                   \
+          }                                                                                                        \
+          sums[0] = infer__add_pairs_arm(low);                                                                     \
+          if (grain == 16) sums[1] = vaddq_s32(infer__add_pairs_arm(high), vdupq_n_s32(c.of[1].start));            \
+          if (!wide) sums[0] = vaddq_s32(sums[0], vdupq_n_s32(c.of[0].start));                                     \
+          infer__finish_arm(w, &c, b, row, grain, has_min, sums, y);                                               \
+        }                                                                                                          \
+      }                                                                                                            \
     }
 
 /* The kinds of types, each an instance of `body`, and the function that chooses. No type is wide and has a grain of 16:
@@ -237,8 +239,8 @@ INFER__INLINE void infer__make_tile_dotprod(const infer__unpacked *w, int n_bloc
         }
 }
 
-/* Half of block b of the columns times `quads` quadruples of rows, added to sum h. Lane j of a column's vector is values
- * 4 j .. 4 j + 3. */
+/* Half of block b of the columns times `quads` quadruples of rows, added to sum h. Lane j of a column's vector is
+ * values 4 j .. 4 j + 3. */
 #define INFER__LANE_DOTPROD(j)                                                                                         \
     INFER__UNROLL for (i = 0; i < quads; i++) {                                                                        \
         const int8x16_t v = vreinterpretq_s8_u8(vld1q_u8(tile + 64 * (j) + 16 * i));                                   \
@@ -310,8 +312,8 @@ INFER__INLINE void infer__make_tile_i8mm(const infer__unpacked *w, int n_blocks,
         }
 }
 
-/* Half of block b of two pairs of columns times `quads` quadruples of rows, added to sum h. A sum is of two rows and two
- * columns: r0c0, r0c1, r1c0, r1c1. */
+/* Half of block b of two pairs of columns times `quads` quadruples of rows, added to sum h. A sum is of two rows and
+ * two columns: r0c0, r0c1, r1c0, r1c1. */
 INFER__ON_i8mm INFER__INLINE void infer__half_i8mm(const uint8_t *tile, const infer__x8 *const *columns, int b,
                                                    int half, int quads, int h, int32x4_t (*s)[8][2]) {
     int8x16_t x[2][2];

@@ -7,7 +7,7 @@
  * Tails: a row may end after an odd number of blocks; what is read beyond it is written to unused entries.
  * Start: INFER__UNPACK_AVX2.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_AVX2)
 

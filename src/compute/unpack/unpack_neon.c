@@ -9,7 +9,7 @@
  *        INFER__OVERREAD bytes, is written to unused entries.
  * Start: INFER__UNPACK_NEON.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_ARM)
 

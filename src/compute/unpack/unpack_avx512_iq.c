@@ -13,7 +13,7 @@
  *        Values per ns in cache: IQ4 130 to 150, IQ2_XXS, IQ2_XS and IQ3_XXS 48, IQ3_S 41, IQ2_S 35, IQ1 29.
  * Start: infer__iq4_xs_unpack_avx512, infer__iq2_xs_unpack_avx512.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_AVX512)
 

@@ -5,7 +5,7 @@
  *        together there, 16 at a time, then converted and multiplied. Everything read lies in the block.
  * Start: infer__q4_k_unpack_neon.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_ARM)
 
@@ -201,10 +201,10 @@ static void infer__q3_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int 
             const uint8x16_t bits = vld1q_u8(row + 16 * h); /* bit i: of block i */
             INFER__UNROLL for (i = 0; i < 2; i++) {
                 const uint8x16_t two = vld1q_u8(row + 32 + 32 * i + 16 * h);
-                INFER__UNROLL for (c = 0; c < 4; c++) vst1q_u8(
-                    out->q[r] + 128 * i + 64 * h + 16 * c,
-                    vsliq_n_u8(infer__move_neon(two, 2 * c, 0), infer__and_neon(infer__move_neon(bits, 4 * i + c, 0), 1),
-                               2));
+                INFER__UNROLL for (c = 0; c < 4; c++)
+                    vst1q_u8(out->q[r] + 128 * i + 64 * h + 16 * c,
+                             vsliq_n_u8(infer__move_neon(two, 2 * c, 0),
+                                        infer__and_neon(infer__move_neon(bits, 4 * i + c, 0), 1), 2));
             }
         }
     infer__heads_neon(src + 96 - 2, row_bytes, v); /* two bytes of codes, 12 of scales, d */

@@ -10,7 +10,7 @@
  *        20; Q4_K 62, 32; Q5_K 67, 37; Q6_K 67, 35; TQ1_0 19, 11; TQ2_0 39, 17.
  * Start: infer__q4_k_unpack_avx512.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_AVX512)
 

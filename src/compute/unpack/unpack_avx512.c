@@ -9,7 +9,7 @@
  *        from beyond the end go to unused entries.
  * Start: infer__words_unpack_avx512, infer__q8_0_unpack_avx512.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_AVX512)
 

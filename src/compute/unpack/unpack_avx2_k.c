@@ -5,7 +5,7 @@
  *        are transposed as bytes (infer__heads_avx2), put together there, 32 at a time, then converted and multiplied.
  * Start: infer__q4_k_unpack_avx2.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_AVX2)
 
