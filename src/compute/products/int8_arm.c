@@ -65,52 +65,66 @@ INFER__INLINE infer__column_arm infer__column_at_arm(const infer__x8 *x, int b, 
     return c;
 }
 
-/* Block b of four rows from `row` of a column, from the four rows' integer sums: one, or two of halves. */
-INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__column_arm *c, int b, int row, int grain,
-                                     int has_min, const int32x4_t *sums, float *y) {
+/* acc plus block b of four rows from `row` of a column, from the four rows' integer sums: one, or two of halves. */
+INFER__INLINE float32x4_t infer__block_arm(const infer__unpacked *w, const infer__column_arm *c, int b, int row,
+                                           int grain, int has_min, const int32x4_t *sums, float32x4_t acc) {
     const int n = 32 / grain;
-    float32x4_t t = vdupq_n_f32(0.0f);
+    float32x4_t t = acc;
     int i;
     INFER__UNROLL for (i = 0; i < n; i++) {
         const float32x4_t f = vcvtq_f32_s32(sums[i]), scale = vld1q_f32(&w->scale[n * b + i][row]);
         t = i == 0 ? vmulq_f32(f, scale) : vfmaq_f32(t, f, scale);
         if (has_min) t = vfmaq_n_f32(t, vld1q_f32(&w->min[n * b + i][row]), c->of[i].sum);
     }
-    vst1q_f32(y + row, vfmaq_n_f32(vld1q_f32(y + row), t, c->d));
+    return vfmaq_n_f32(acc, t, c->d);
+}
+INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__column_arm *c, int b, int row, int grain,
+                                     int has_min, const int32x4_t *sums, float *y) {
+    vst1q_f32(y + row, infer__block_arm(w, c, b, row, grain, has_min, sums, vld1q_f32(y + row)));
 }
 
-/* One column of one group. */
-#  define INFER__DEFINE_DIRECT_ARM(L)                                                                              \
-    INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks, \
-                                                       int grain, int has_min, int wide, int32_t offset,           \
-                                                       infer__ahead *ahead, float *y) {                            \
-      const uint8_t *first = w->q[0]; /* of block b; not computed, for gcc then adds every row's offset to it */   \
-      int b, row, i;                                                                                               \
-      for (b = 0; b < n_blocks; b++, first += b % 4 ? 16 : 80) {                                                   \
-        const int8x16_t x0 = vld1q_s8(x->q + 32 * b), x1 = vld1q_s8(x->q + 32 * b + 16);                           \
-        const infer__column_arm c = infer__column_at_arm(x, b, grain, wide ? 0 : offset);                          \
-        infer__ask(ahead);                                                                                         \
-        INFER__UNROLL for (row = 0; row < INFER__GROUP; row += 4) {                                                \
-          int32x4_t low[4], high[4], sums[2];                                                                      \
-          INFER__UNROLL for (i = 0; i < 4; i++) {                                                                  \
-            const uint8_t *q = first + INFER__CHUNK * (row + i);                                                   \
-            const int8x16_t v = infer__codes_arm(q + 64, wide);                                                    \
-            low[i] = infer__dot16_##L(infer__codes_arm(q, wide), x0);                                              \
-            if (grain == 32)                                                                                       \
-              low[i] = infer__dot16_on_##L(low[i], v, x1);                                                         \
-            else                                                                                                   \
-              high[i] = infer__dot16_##L(v, x1);                                                                   \
-          }                                                                                                        \
-          sums[0] = infer__add_pairs_arm(low);                                                                     \
-          if (grain == 16) sums[1] = vaddq_s32(infer__add_pairs_arm(high), vdupq_n_s32(c.of[1].start));            \
-          if (!wide) sums[0] = vaddq_s32(sums[0], vdupq_n_s32(c.of[0].start));                                     \
-          infer__finish_arm(w, &c, b, row, grain, has_min, sums, y);                                               \
-        }                                                                                                          \
-      }                                                                                                            \
+/* The integer sums of four rows with a block of a column: v[i]: row i's signed codes. starts: the codes still have
+ * their offset. Then one column of one group. */
+#define INFER__DEFINE_DIRECT_ARM(L)                                                                                    \
+    INFER__ON_##L INFER__INLINE void infer__sums_##L(const int8x16_t (*v)[2], const int8x16_t *x,                      \
+                                                     const infer__column_arm *c, int grain, int starts,                \
+                                                     int32x4_t *sums) {                                                \
+        int32x4_t low[4], high[4];                                                                                     \
+        int i;                                                                                                         \
+        INFER__UNROLL for (i = 0; i < 4; i++) {                                                                        \
+            low[i] = infer__dot16_##L(v[i][0], x[0]);                                                                  \
+            if (grain == 32) low[i] = infer__dot16_on_##L(low[i], v[i][1], x[1]);                                      \
+            else high[i] = infer__dot16_##L(v[i][1], x[1]);                                                            \
+        }                                                                                                              \
+        sums[0] = infer__add_pairs_arm(low);                                                                           \
+        if (grain == 16) sums[1] = infer__add_pairs_arm(high);                                                         \
+        if (starts)                                                                                                    \
+            INFER__UNROLL for (i = 0; i < 32 / grain; i++) sums[i] = vaddq_s32(sums[i], vdupq_n_s32(c->of[i].start));  \
+    }                                                                                                                  \
+    INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks,     \
+                                                       int grain, int has_min, int wide, int32_t offset,               \
+                                                       infer__ahead *ahead, float *y) {                                \
+        const uint8_t *first = w->q[0]; /* of block b; not computed, for gcc then adds every row's offset to it */     \
+        int b, row, i;                                                                                                 \
+        for (b = 0; b < n_blocks; b++, first += b % 4 ? 16 : 80) {                                                     \
+            const int8x16_t xs[2] = {vld1q_s8(x->q + 32 * b), vld1q_s8(x->q + 32 * b + 16)};                           \
+            const infer__column_arm c = infer__column_at_arm(x, b, grain, offset);                                     \
+            infer__ask(ahead);                                                                                         \
+            INFER__UNROLL for (row = 0; row < INFER__GROUP; row += 4) {                                                \
+                int8x16_t v[4][2];                                                                                     \
+                int32x4_t sums[2];                                                                                     \
+                INFER__UNROLL for (i = 0; i < 4; i++) {                                                                \
+                    v[i][0] = infer__codes_arm(first + INFER__CHUNK * (row + i), wide);                                \
+                    v[i][1] = infer__codes_arm(first + INFER__CHUNK * (row + i) + 64, wide);                           \
+                }                                                                                                      \
+                infer__sums_##L((const int8x16_t(*)[2])v, xs, &c, grain, !wide && !has_min, sums);                     \
+                infer__finish_arm(w, &c, b, row, grain, has_min, sums, y);                                             \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 
-/* The kinds of types, each an instance of `body`, and the function that chooses. No type is wide and has a grain of 16:
- * the scalar form would do. */
+/* The kinds of types, each an instance of `body`, and the function that chooses. No type with minima has an offset;
+ * none is wide and has a grain of 16: the scalar form would do. */
 #define INFER__DEFINE_DOTS_ARM(L, body)                                                                                \
     INFER__ON_##L static void infer__dots_wide_##L(const infer__dots_args *a) { body(a, 32, 0, 1); }                   \
     INFER__ON_##L static void infer__dots_32_##L(const infer__dots_args *a) { body(a, 32, 0, 0); }                     \

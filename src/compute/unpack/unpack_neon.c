@@ -1,8 +1,9 @@
 /* unpack_neon.c: unpack functions with NEON for the types whose blocks have 32 to 128 values: Q4_0 .. Q8_0, IQ4_NL,
  * MXFP4, NVFP4, Q1_0, Q2_0.
  *
- * Owns:  what unpack_neon_k.c uses too, and functions for the table there. The plain C functions of quant_*.c define
- *        what they compute; results are equal. Only what every ARMv8-A has: all levels of int8_arm.c use them.
+ * Owns:  what unpack_neon_k.c and unpack_neon_iq.c use too, and functions for the table in the latter. The plain C
+ *        functions of quant_*.c define what they compute; results are equal. Only what every ARMv8-A has: all levels of
+ *        int8_arm.c use them.
  * How:   codes row after row, pairs of blocks, whose halves are neighbours in infer__unpacked. Then the scales, block
  *        after block, of 16 rows each.
  * Tails: a row may end after an odd number of blocks; what is read beyond it, one block, at most 34 of the

@@ -1,6 +1,6 @@
-/* unpack_neon_k.c: unpack functions with NEON for the types whose blocks have 256 values, and the table of all.
+/* unpack_neon_k.c: unpack functions with NEON for the types whose blocks have 256 values.
  *
- * Owns:  infer__unpacks_neon.
+ * Owns:  functions for the table in unpack_neon_iq.c, and the transposing of scales.
  * How:   codes row after row, 32 bytes at a time. Scales of 16 rows are transposed as bytes (infer__heads_neon), put
  *        together there, 16 at a time, then converted and multiplied. Everything read lies in the block.
  * Start: infer__q4_k_unpack_neon.
@@ -66,7 +66,7 @@ INFER__INLINE void infer__put_product_neon(uint8x16_t bytes, int is_signed, cons
 }
 
 /* The scales and minima of Q4_K and Q5_K: d, dmin, 12 bytes. */
-INFER__INLINE void infer__put_scale_min_neon(const uint8_t *src, uint64_t row_bytes, infer__unpacked *out) {
+static void infer__put_scale_min_neon(const uint8_t *src, uint64_t row_bytes, infer__unpacked *out) {
     uint8x16_t v[16];
     float32x4_t d[4], dmin[4];
     int i;
@@ -126,11 +126,19 @@ static void infer__q5_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int 
     infer__put_scale_min_neon(src, row_bytes, out);
 }
 
+static void infer__q6_k_scales_neon(const uint8_t *src, uint64_t row_bytes, infer__unpacked *out) {
+    uint8x16_t v[16];
+    float32x4_t d[4];
+    int i;
+    infer__widened_rows_neon(infer__rows_u16_neon(src + 208, row_bytes),
+                            infer__rows_u16_neon(src + 208 + 8 * row_bytes, row_bytes), d);
+    infer__heads_neon(src + 192, row_bytes, v);
+    INFER__UNROLL for (i = 0; i < 16; i++) infer__put_product_neon(v[i], 1, d, out->scale[i]);
+}
+
 /* sli: the low bits of one vector stay, the others are another's; sri: the high bits. */
 static void infer__q6_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
     const uint8_t *row = src;
-    uint8x16_t v[16];
-    float32x4_t d[4];
     int r, i, h;
     (void)n_blocks;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
@@ -145,10 +153,7 @@ static void infer__q6_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int 
                 infer__put_two_neon(q + 32, vsriq_n_u8(infer__and_neon(two, 0x30), a, 4),
                                     vsriq_n_u8(infer__and_neon(up, 0x30), b, 4));
             }
-    infer__widened_rows_neon(infer__rows_u16_neon(src + 208, row_bytes),
-                            infer__rows_u16_neon(src + 208 + 8 * row_bytes, row_bytes), d);
-    infer__heads_neon(src + 192, row_bytes, v);
-    INFER__UNROLL for (i = 0; i < 16; i++) infer__put_product_neon(v[i], 1, d, out->scale[i]);
+    infer__q6_k_scales_neon(src, row_bytes, out);
 }
 
 /* Two bits of Q2_K and TQ2_0: of 128 values from 32 bytes. */
@@ -234,24 +239,4 @@ static void infer__iq4_xs_unpack_neon(const uint8_t *src, uint64_t row_bytes, in
         infer__put_product_neon(vsubq_u8(vsliq_n_u8(low, high, 4), vdupq_n_u8(32)), 1, d, out->scale[i]);
     }
 }
-
-static const infer__unpack_row infer__unpacks_neon[] = {
-    {2, INFER__CPU_NEON, infer__q4_0_unpack_neon},
-    INFER__QUANT(Q4_1, 3, INFER__CPU_NEON, infer__q4_1_unpack_neon)
-    INFER__QUANT(Q5_0, 6, INFER__CPU_NEON, infer__q5_0_unpack_neon)
-    INFER__QUANT(Q5_1, 7, INFER__CPU_NEON, infer__q5_1_unpack_neon)
-    {8, INFER__CPU_NEON, infer__q8_0_unpack_neon},
-    INFER__QUANT(Q2_K, 10, INFER__CPU_NEON, infer__q2_k_unpack_neon)
-    INFER__QUANT(Q3_K, 11, INFER__CPU_NEON, infer__q3_k_unpack_neon)
-    INFER__QUANT(Q4_K, 12, INFER__CPU_NEON, infer__q4_k_unpack_neon)
-    INFER__QUANT(Q5_K, 13, INFER__CPU_NEON, infer__q5_k_unpack_neon)
-    INFER__QUANT(Q6_K, 14, INFER__CPU_NEON, infer__q6_k_unpack_neon)
-    INFER__QUANT(IQ4_NL, 20, INFER__CPU_NEON, infer__iq4_nl_unpack_neon)
-    INFER__QUANT(IQ4_XS, 23, INFER__CPU_NEON, infer__iq4_xs_unpack_neon)
-    INFER__QUANT(TQ2_0, 35, INFER__CPU_NEON, infer__tq2_0_unpack_neon)
-    INFER__QUANT(MXFP4, 39, INFER__CPU_NEON, infer__mxfp4_unpack_neon)
-    INFER__QUANT(NVFP4, 40, INFER__CPU_NEON, infer__nvfp4_unpack_neon)
-    INFER__QUANT(Q1_0, 41, INFER__CPU_NEON, infer__q1_0_unpack_neon)
-    INFER__QUANT(Q2_0, 42, INFER__CPU_NEON, infer__q2_0_unpack_neon)
-};
 #endif
