@@ -19,6 +19,25 @@ INFER__INLINE void infer__q4_0_codes_arm(const uint8_t *p, int s, int k, int8x16
     v[0] = infer__low_nibbles_arm(bytes);
     v[1] = infer__high_nibbles_arm(bytes);
 }
+INFER__INLINE void infer__q4_1_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
+    infer__q4_0_codes_arm(p + 4 * s + 2 * k + 2, s, k, v); /* blocks of 20 bytes, not 18; another fp16 */
+}
+/* Levels of 16 bytes at p. */
+INFER__INLINE void infer__levels_arm(const uint8_t *p, const int8_t *levels, int8x16_t *v) {
+    const int8x16_t table = vld1q_s8(levels);
+    const uint8x16_t bytes = vld1q_u8(p);
+    v[0] = vqtbl1q_s8(table, infer__and_neon(bytes, 15));
+    v[1] = vqtbl1q_s8(table, vshrq_n_u8(bytes, 4));
+}
+INFER__INLINE void infer__iq4_nl_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
+    infer__levels_arm(p + 36 * s + 18 * k + 2, infer__kvalues_iq4nl, v);
+}
+INFER__INLINE void infer__iq4_xs_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
+    infer__levels_arm(p + 8 + 32 * s + 16 * k, infer__kvalues_iq4nl, v);
+}
+INFER__INLINE void infer__mxfp4_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
+    infer__levels_arm(p + 34 * s + 17 * k + 1, infer__kvalues_fp4, v);
+}
 INFER__INLINE void infer__q8_0_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
     v[0] = vreinterpretq_s8_u8(vld1q_u8(p + 68 * s + 34 * k + 2));
     v[1] = vreinterpretq_s8_u8(vld1q_u8(p + 68 * s + 34 * k + 18));
@@ -77,20 +96,32 @@ INFER__INLINE void infer__q6_k_codes_arm(const uint8_t *p, int s, int k, int8x16
             vst1q_f32(y + row, acc);                                                                                   \
         }                                                                                                              \
     }
-static void infer__put_eight_neon(const uint8_t *src, uint64_t row_bytes, int bytes, infer__unpacked *out) {
-    int b;
-    for (b = 0; b < 8; b++) infer__put_scales_neon(src + bytes * b, row_bytes, b, out);
-}
+/* The scales of 8 blocks; as calls, for all types and levels. */
+#define INFER__PUT_EIGHT_ARM(name, one)                                                                                \
+    static void infer__##name##_scales_arm(const uint8_t *src, uint64_t row_bytes, int bytes, infer__unpacked *out) {  \
+        int b;                                                                                                         \
+        for (b = 0; b < 8; b++, src += bytes) one(src, row_bytes, b, out);                                             \
+    }
+INFER__PUT_EIGHT_ARM(f16, infer__put_scales_neon)
+INFER__PUT_EIGHT_ARM(f16_mins, infer__put_scales_mins_neon)
+INFER__PUT_EIGHT_ARM(e8m0, infer__put_e8m0_neon)
+#undef INFER__PUT_EIGHT_ARM
 #define INFER__ALONES_ARM(L)                                                                                           \
-    INFER__ALONE_ARM(L, q4_0, 2, 32, 0, 8, infer__put_eight_neon(src, row_bytes, 18, w))                               \
-    INFER__ALONE_ARM(L, q8_0, 2, 32, 0, 0, infer__put_eight_neon(src, row_bytes, 34, w))                               \
+    INFER__ALONE_ARM(L, q4_0, 2, 32, 0, 8, infer__f16_scales_arm(src, row_bytes, 18, w))                               \
+    INFER__ALONE_ARM(L, q4_1, 2, 32, 1, 0, infer__f16_mins_scales_arm(src, row_bytes, 20, w))                          \
+    INFER__ALONE_ARM(L, q8_0, 2, 32, 0, 0, infer__f16_scales_arm(src, row_bytes, 34, w))                               \
+    INFER__ALONE_ARM(L, iq4_nl, 2, 32, 0, 0, infer__f16_scales_arm(src, row_bytes, 18, w))                             \
+    INFER__ALONE_ARM(L, mxfp4, 2, 32, 0, 0, infer__e8m0_scales_arm(src, row_bytes, 17, w))                             \
+    INFER__ALONE_ARM(L, iq4_xs, 2, 32, 0, 0, infer__iq4_xs_scales_neon(src, row_bytes, w))                             \
     INFER__ALONE_ARM(L, q4_k, 2, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                               \
     INFER__ALONE_ARM(L, q5_k, 4, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                               \
     INFER__ALONE_ARM(L, q6_k, 4, 16, 0, 32, infer__q6_k_scales_neon(src, row_bytes, w))                                \
     static const infer__alone_row infer__alone_rows_##L[] = {                                                          \
         {2, infer__q4_0_alone_##L}, {8, infer__q8_0_alone_##L},                                                        \
-        INFER__QUANT(Q4_K, 12, infer__q4_k_alone_##L) INFER__QUANT(Q5_K, 13, infer__q5_k_alone_##L)                    \
-        INFER__QUANT(Q6_K, 14, infer__q6_k_alone_##L)                                                                  \
+        INFER__QUANT(Q4_1, 3, infer__q4_1_alone_##L) INFER__QUANT(Q4_K, 12, infer__q4_k_alone_##L)                     \
+        INFER__QUANT(Q5_K, 13, infer__q5_k_alone_##L) INFER__QUANT(Q6_K, 14, infer__q6_k_alone_##L)                    \
+        INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_##L) INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_##L)            \
+        INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_##L)                                                                \
     };
 INFER__ALONES_ARM(neon)
 #if defined(INFER__HAVE_dotprod)

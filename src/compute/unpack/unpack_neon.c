@@ -73,12 +73,10 @@ INFER__INLINE void infer__bytes_neon(const uint8_t *a, const uint8_t *b, uint8_t
 
 INFER__INLINE float32x4_t infer__widened_neon(uint16x4_t v) { return vcvt_f32_f16(vreinterpret_f16_u16(v)); }
 
-/* 16 scales, from fp16. */
-INFER__INLINE void infer__put_halves_neon(uint16x8_t first, uint16x8_t second, float *to) {
-    vst1q_f32(to, infer__widened_neon(vget_low_u16(first)));
-    vst1q_f32(to + 4, infer__widened_neon(vget_high_u16(first)));
-    vst1q_f32(to + 8, infer__widened_neon(vget_low_u16(second)));
-    vst1q_f32(to + 12, infer__widened_neon(vget_high_u16(second)));
+/* 8 scales, from fp16. */
+INFER__INLINE void infer__put_halves_neon(uint16x8_t v, float *to) {
+    vst1q_f32(to, infer__widened_neon(vget_low_u16(v)));
+    vst1q_f32(to + 4, vcvt_high_f32_f16(vreinterpretq_f16_u16(v)));
 }
 
 /* A number of each of 8 rows: 16 bits, and of 4 rows: 32 bits. Any alignment. */
@@ -111,14 +109,18 @@ INFER__INLINE void infer__rows_pairs_neon(const uint8_t *p, uint64_t row_bytes, 
 }
 
 INFER__INLINE void infer__put_scales_neon(const uint8_t *src, uint64_t row_bytes, int b, infer__unpacked *out) {
-    infer__put_halves_neon(infer__rows_u16_neon(src, row_bytes), infer__rows_u16_neon(src + 8 * row_bytes, row_bytes),
-                           out->scale[b]);
+    int r;
+    INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8, src += 8 * row_bytes)
+        infer__put_halves_neon(infer__rows_u16_neon(src, row_bytes), out->scale[b] + r);
 }
 INFER__INLINE void infer__put_scales_mins_neon(const uint8_t *src, uint64_t row_bytes, int b, infer__unpacked *out) {
     uint16x8_t d[2], m[2];
+    int i;
     infer__rows_pairs_neon(src, row_bytes, d, m);
-    infer__put_halves_neon(d[0], d[1], out->scale[b]);
-    infer__put_halves_neon(m[0], m[1], out->min[b]);
+    INFER__UNROLL for (i = 0; i < 2; i++) {
+        infer__put_halves_neon(d[i], out->scale[b] + 8 * i);
+        infer__put_halves_neon(m[i], out->min[b] + 8 * i);
+    }
 }
 
 /* E8M0 bytes: 2^(e - 128), which has the bits (e - 1) << 23; the two smallest are subnormal, 1 << 21 and 1 << 22. */
@@ -129,8 +131,10 @@ INFER__INLINE void infer__put_e8m0_neon(const uint8_t *src, uint64_t row_bytes, 
     uint8x16_t e, less, third, top;
     uint16x8_t v[2];
     int r, i;
-    INFER__UNROLL for (r = 0; r < 2; r++)
-        for (rows[r] = 0, i = 0; i < 64; i += 8, src += row_bytes) rows[r] |= (uint64_t)*src << i;
+    INFER__UNROLL for (r = 0; r < 2; r++) {
+        rows[r] = 0;
+        INFER__UNROLL for (i = 0; i < 64; i += 8, src += row_bytes) rows[r] |= (uint64_t)*src << i;
+    }
     e = vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(rows[0]), vcreate_u64(rows[1])));
     less = vqsubq_u8(e, vdupq_n_u8(1));
     third = vorrq_u8(vshlq_n_u8(less, 7), vqtbl1q_u8(subnormal, e)); /* a byte past the table's end gives 0 */
@@ -145,17 +149,26 @@ INFER__INLINE void infer__put_e8m0_neon(const uint8_t *src, uint64_t row_bytes, 
 
 /* ---- types ----------------------------------------------------------------------------------------------------- */
 
-/* codes: writes the codes of blocks a and b to q; scales: a function above. */
+/* codes: writes the codes of blocks a and b to q, a pair of blocks; scales: a function above. */
 #define INFER__UNPACK_NEON(name, bytes, scales, codes)                                                                 \
+    INFER__INLINE void infer__##name##_pair_neon(const uint8_t *a, uint8_t *q) {                                       \
+        const uint8_t *b = a + (bytes);                                                                                \
+        codes;                                                                                                         \
+    }                                                                                                                  \
     static void infer__##name##_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks,                      \
                                             infer__unpacked *out) {                                                    \
         const uint8_t *row = src;                                                                                      \
+        infer__ahead ahead = out->ahead;                                                                               \
         int r, k;                                                                                                      \
-        for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {                                \
-            const uint8_t *a = row, *b = row + (bytes);                                                                \
+        for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&ahead)) {                                     \
+            const uint8_t *a = row;                                                                                    \
             uint8_t *q = out->q[r];                                                                                    \
-            for (k = 0; k < n_blocks; k += 2, a += 2 * (bytes), b += 2 * (bytes), q += k & 2 ? 32 : 96) { codes; }     \
+            for (k = n_blocks; k > 0; k -= 4, a += 4 * (bytes), q += 128) {                                            \
+                infer__##name##_pair_neon(a, q);                                                                       \
+                if (k > 2) infer__##name##_pair_neon(a + 2 * (bytes), q + 32);                                         \
+            }                                                                                                          \
         }                                                                                                              \
+        out->ahead = ahead;                                                                                            \
         for (k = 0; k < n_blocks; k++) scales(src + (bytes) * k, row_bytes, k, out);                                   \
     }
 INFER__UNPACK_NEON(q4_0, 18, infer__put_scales_neon, infer__nibbles_neon(a + 2, b + 2, q))

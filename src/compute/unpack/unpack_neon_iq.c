@@ -281,7 +281,10 @@ static void infer__tq1_0_unpack_neon(const uint8_t *src, uint64_t row_bytes, int
     }
     d[0] = infer__rows_u16_neon(src + 52, row_bytes);
     d[1] = infer__rows_u16_neon(src + 52 + 8 * row_bytes, row_bytes);
-    INFER__UNROLL for (t = 0; t < 8; t++) infer__put_halves_neon(d[0], d[1], out->scale[t]);
+    INFER__UNROLL for (t = 0; t < 8; t++) {
+        infer__put_halves_neon(d[0], out->scale[t]);
+        infer__put_halves_neon(d[1], out->scale[t] + 8);
+    }
 }
 
 static const infer__unpack_row infer__unpacks_neon[] = {

@@ -192,7 +192,10 @@ static void infer__tq2_0_unpack_neon(const uint8_t *src, uint64_t row_bytes, int
     infer__put_quarters_neon(src, row_bytes, out);
     d[0] = infer__rows_u16_neon(src + 64, row_bytes);
     d[1] = infer__rows_u16_neon(src + 64 + 8 * row_bytes, row_bytes);
-    INFER__UNROLL for (b = 0; b < 8; b++) infer__put_halves_neon(d[0], d[1], out->scale[b]);
+    INFER__UNROLL for (b = 0; b < 8; b++) {
+        infer__put_halves_neon(d[0], out->scale[b]);
+        infer__put_halves_neon(d[1], out->scale[b] + 8);
+    }
 }
 
 static void infer__q3_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
@@ -221,16 +224,10 @@ static void infer__q3_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int 
     }
 }
 
-static void infer__iq4_xs_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
-    const uint8x16_t table = infer__iq4_table_neon();
-    const uint8_t *row = src + 8;
+static void infer__iq4_xs_scales_neon(const uint8_t *src, uint64_t row_bytes, infer__unpacked *out) {
     uint8x16_t v[16];
     float32x4_t d[4];
-    int r, c, i;
-    (void)n_blocks;
-    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
-        INFER__UNROLL for (c = 0; c < 4; c++)
-            infer__levels_neon(row + 32 * c, row + 32 * c + 16, table, infer__pair_at_neon(out->q[r], c));
+    int i;
     infer__heads_neon(src, row_bytes, v);
     infer__head_halves_neon(v[0], v[1], d);
     INFER__UNROLL for (i = 0; i < 8; i++) {
@@ -238,5 +235,16 @@ static void infer__iq4_xs_unpack_neon(const uint8_t *src, uint64_t row_bytes, in
         const uint8x16_t high = infer__and_neon(infer__move_neon(v[2 + i / 4], 2 * (i % 4), 0), 3);
         infer__put_product_neon(vsubq_u8(vsliq_n_u8(low, high, 4), vdupq_n_u8(32)), 1, d, out->scale[i]);
     }
+}
+
+static void infer__iq4_xs_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
+    const uint8x16_t table = infer__iq4_table_neon();
+    const uint8_t *row = src + 8;
+    int r, c;
+    (void)n_blocks;
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
+        INFER__UNROLL for (c = 0; c < 4; c++)
+            infer__levels_neon(row + 32 * c, row + 32 * c + 16, table, infer__pair_at_neon(out->q[r], c));
+    infer__iq4_xs_scales_neon(src, row_bytes, out);
 }
 #endif
