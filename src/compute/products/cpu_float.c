@@ -15,16 +15,19 @@
 #include "cpu_float.h"
 
 enum {
-    INFER__FLOAT_TILE = 32,   /* rows decoded at once */
-    INFER__FLOAT_CUT = 64,    /* steps decoded at once */
     INFER__FLOAT_PANEL = 192, /* columns whose lanes are kept */
     INFER__FLOAT_FEW = 3      /* blocks of columns for which copying a weight is not worth it */
 };
 
+/* Rows decoded at once, and for how many steps. They are read once per block of columns: wide blocks get them from the
+ * L2 cache in time, for narrow ones they stay in the L1. */
+static int32_t infer__float_tile_rows(const struct infer__floats *f) { return f->cols == INFER__FLOAT_COLS ? 32 : 16; }
+static int32_t infer__float_cut(const struct infer__floats *f) { return f->cols == INFER__FLOAT_COLS ? 64 : 16; }
+
 /* Bytes from one decoded row to the next, of rows of so many values: no power of two, because of the cache's sets. */
-static int32_t infer__float_stride(int32_t cols) {
+static int32_t infer__float_stride(const struct infer__floats *f, int32_t cols) {
     const int64_t steps = ((int64_t)cols + 31) / 32 * 2; /* at most */
-    return (int32_t)(INFER__MIN(steps, INFER__FLOAT_CUT) + 1) * INFER__FLOAT_STEP;
+    return (int32_t)(INFER__MIN(steps, infer__float_cut(f)) + 1) * INFER__FLOAT_STEP;
 }
 
 /* The kind of a storage type, or -1. */
@@ -50,9 +53,10 @@ static int infer__float_usable(const infer__ctx *c, const infer__weight *w, int3
 
 /* Floats of scratch: decoded rows; lanes, when a row is cut. */
 static int64_t infer__float_scratch_len(const struct infer__floats *f, int32_t max_cols) {
-    int64_t tile = INFER__FLOAT_TILE * (infer__float_stride(max_cols) / (int64_t)sizeof(float));
-    int64_t lanes = INFER__FLOAT_TILE * INFER__FLOAT_PANEL * INFER__LANES;
-    tile = max_cols > INFER__FLOAT_CUT * INFER__LANES ? tile + lanes : tile;
+    const int64_t rows = infer__float_tile_rows(f);
+    int64_t tile = rows * (infer__float_stride(f, max_cols) / (int64_t)sizeof(float));
+    int64_t lanes = rows * INFER__FLOAT_PANEL * INFER__LANES;
+    tile = max_cols > infer__float_cut(f) * INFER__LANES ? tile + lanes : tile;
     return f->tiled ? INFER__MAX(tile, f->tiled->scratch) : tile;
 }
 
@@ -116,7 +120,7 @@ static int32_t infer__float_task_rows(const infer__ctx *c, const infer__weight *
     const int kind = infer__float_kind(w->type);
     const infer__float_tiled *tiled = infer__float_tiled_for(c, kind);
     if (tiled) return n_x <= 16 ? infer__task_rows(w) : tiled->by[kind].rows;
-    return infer__float_few(c->floats, n_x) ? infer__task_rows(w) : INFER__FLOAT_TILE;
+    return infer__float_few(c->floats, n_x) ? infer__task_rows(w) : infer__float_tile_rows(c->floats);
 }
 
 /* Rows that are multiplied together: tasks are multiples of them. */
@@ -216,10 +220,24 @@ static void infer__float_sums_put(const infer__float_product *p, int32_t r, int3
 
 /* ---- many columns: decoded rows ---------------------------------------------------------------------------------- */
 
-/* Rows r .. r+n-1 (at most INFER__FLOAT_TILE, decoded from step s on, n_steps of them) times columns first ..
- * first+n_x-1. */
+/* Weights that are decoded next, `bytes` of each row: lines of 64 are prefetched, `each` per block. */
+typedef struct infer__float_ahead { const uint8_t *row; int64_t sw, bytes, at; int32_t rows, each; } infer__float_ahead;
+
+INFER__INLINE void infer__float_ask(infer__float_ahead *a) {
+    int32_t n;
+    for (n = a->each; n > 0 && a->rows > 0; n--) {
+        INFER__PREFETCH_FAR(a->row + a->at);
+        a->at += 64;
+        if (a->at < a->bytes) continue;
+        a->at = 0;
+        a->row += a->sw;
+        a->rows--;
+    }
+}
+
+/* Rows r .. r+n-1 (decoded from step s on, n_steps of them) times columns first .. first+n_x-1. */
 static void infer__float_tile_cut(const infer__float_product *p, int32_t r, int32_t n, int32_t first, int32_t n_x,
-                                  int64_t s, int64_t n_steps, int64_t all_steps) {
+                                  int64_t s, int64_t n_steps, int64_t all_steps, infer__float_ahead *ahead) {
     const infer__float_fn *fns = p->f->decoded[p->kind];
     float block[INFER__FLOAT_COLS * INFER__FLOAT_LANES];
     uint8_t rest[INFER__FLOAT_COLS * INFER__FLOAT_STEP];
@@ -232,9 +250,10 @@ static void infer__float_tile_cut(const infer__float_product *p, int32_t r, int3
         if (left) infer__float_rest(p, x, c, rest);
         for (i = 0; i < n; i += INFER__FLOAT_ROWS) {
             const uint8_t *w = p->tile + i * p->stride;
-            float *lanes = whole ? block : p->lanes + (j * INFER__FLOAT_TILE + i * c) * INFER__LANES;
+            float *lanes = whole ? block : p->lanes + (j * infer__float_tile_rows(p->f) + i * c) * INFER__LANES;
             const uint8_t *ask = w; /* eight groups of rows ask for the next six columns */
             next = first + j + c + i / INFER__FLOAT_ROWS;
+            infer__float_ask(ahead);
             if (next < p->n_x) ask = p->x + next * p->sx + s * INFER__FLOAT_STEP;
             if (whole && !left && n - i >= INFER__FLOAT_ROWS && p->f->whole[p->kind][c]) {
                 p->f->whole[p->kind][c](w, p->stride, x, p->sx, n_steps, ask,
@@ -254,27 +273,51 @@ static void infer__float_tile_cut(const infer__float_product *p, int32_t r, int3
     }
 }
 
+/* What comes after step s_end of rows r .. r+n-1: the next steps of these rows, or the first ones of the rows below. */
+static infer__float_ahead infer__float_following(const infer__float_product *p, int32_t r, int32_t n, int64_t from,
+                                                 int64_t n_bytes, int64_t row_bytes, int32_t blocks) {
+    infer__float_ahead a;
+    int64_t lines;
+    a.row = p->w + r * p->sw + from;
+    a.sw = p->sw;
+    a.rows = n;
+    if (from >= row_bytes) {
+        a.row = p->w + (r + n) * p->sw;
+        a.rows = INFER__MIN(n, p->n + p->after - r - n);
+        from = 0;
+    }
+    a.at = 0;
+    a.bytes = INFER__MIN(n_bytes, row_bytes - from);
+    lines = (a.bytes + 63) / 64 * n;
+    a.each = (int32_t)((lines + blocks - 1) / blocks);
+    return a;
+}
+
 static void infer__float_tiles(const infer__float_product *p) {
     static const int64_t bytes[INFER__FLOAT_KINDS] = {4, 2, 2};
     int64_t values = p->prepared && p->f->pairs ? 32 : 16; /* per step */
     int64_t all_steps =
         p->prepared && !p->f->pairs ? ((int64_t)p->cols + 31) / 32 * 2 : (p->cols + values - 1) / values;
-    int64_t s, n_steps, cuts = (all_steps + INFER__FLOAT_CUT - 1) / INFER__FLOAT_CUT;
+    int64_t each = values * bytes[p->kind]; /* bytes of a step */
+    int64_t s, n_steps, cuts = (all_steps + infer__float_cut(p->f) - 1) / infer__float_cut(p->f);
     int32_t r, n, first, n_x, i;
     for (r = 0; r < p->n; r += n) {
-        n = INFER__MIN(p->n - r, INFER__FLOAT_TILE);
+        n = INFER__MIN(p->n - r, infer__float_tile_rows(p->f));
         for (first = 0; first < p->n_x; first += n_x) {
             n_x = INFER__MIN(p->n_x - first, INFER__FLOAT_PANEL);
             for (s = 0; s < all_steps; s += n_steps) {
+                infer__float_ahead ahead;
                 n_steps = (all_steps + cuts - 1) / cuts;
                 n_steps = INFER__MIN((n_steps + 3) & ~3, all_steps - s);
                 for (i = 0; i < n; i++)
-                    p->f->decode[p->kind](p->w + (r + i) * p->sw + s * values * bytes[p->kind],
-                                          p->tile + i * p->stride,
+                    p->f->decode[p->kind](p->w + (r + i) * p->sw + s * each, p->tile + i * p->stride,
                                           INFER__MIN(p->cols - s * values, n_steps * values));
                 for (; i % INFER__FLOAT_ROWS; i++) /* rows that are not there */
                     memset(p->tile + i * p->stride, 0, (size_t)p->stride);
-                infer__float_tile_cut(p, r, n, first, n_x, s, n_steps, all_steps);
+                ahead = infer__float_following(p, r, n, (s + n_steps) * each, n_steps * each,
+                                               p->cols * bytes[p->kind],
+                                               (i / INFER__FLOAT_ROWS) * ((n_x + p->f->cols - 1) / p->f->cols));
+                infer__float_tile_cut(p, r, n, first, n_x, s, n_steps, all_steps, &ahead);
             }
         }
     }
@@ -303,8 +346,8 @@ static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32
     p.sy = sy;
     p.bias = bias;
     p.tile = (uint8_t *)infer__cpu_scratch(c, worker);
-    p.stride = infer__float_stride(w->cols);
-    p.lanes = (float *)(void *)(p.tile + INFER__FLOAT_TILE * p.stride);
+    p.stride = infer__float_stride(p.f, w->cols);
+    p.lanes = (float *)(void *)(p.tile + infer__float_tile_rows(p.f) * p.stride);
     INFER__ASSERT(infer__float_scratch_len(p.f, w->cols) <= c->cpu->scratch_len);
     if (infer__float_tiled_for(c, p.kind)) p.f->tiled->by[p.kind].multiply(&p);
     else if (!infer__float_few(p.f, n_x) || !p.f->raw[p.kind][1]) infer__float_tiles(&p);
