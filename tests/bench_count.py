@@ -57,9 +57,9 @@ class Qemu:
         self.plugin = os.path.join(ROOT, "build", "qemu_count.so")
         missing = [tool for tool in self.tools() if not shutil.which(tool)]
         if missing:
-            print("skipped: %s is not installed" % " and ".join(missing))
+            print("skipped, not installed: " + ", ".join(missing))
             sys.exit(0)
-        subprocess.run(["make", "-s", "-C", ROOT, "build/bench_count_aarch64", "build/qemu_count.so"], check=True)
+        subprocess.run([os.environ.get("MAKE", "make"), "-s", "-C", ROOT, "build/bench_count_aarch64", "build/qemu_count.so"], check=True)
         at = {line.split()[2]: line.split()[0] for line in output("aarch64-linux-gnu-nm", self.program).splitlines()
               if len(line.split()) == 3}
         missing = [name for name in (OP, "count_prompt", "count_one") if name not in at]

@@ -42,6 +42,11 @@ INFER__INLINE void infer__q8_0_codes_arm(const uint8_t *p, int s, int k, int8x16
     v[0] = vreinterpretq_s8_u8(vld1q_u8(p + 68 * s + 34 * k + 2));
     v[1] = vreinterpretq_s8_u8(vld1q_u8(p + 68 * s + 34 * k + 18));
 }
+INFER__INLINE void infer__q2_k_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
+    int h;
+    INFER__UNROLL for (h = 0; h < 2; h++) v[h] = vreinterpretq_s8_u8(
+        infer__and_neon(infer__move_neon(vld1q_u8(p + 16 + 32 * s + 16 * h), 2 * k, 0), 3));
+}
 INFER__INLINE void infer__q4_k_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
     int h;
     INFER__UNROLL for (h = 0; h < 2; h++) {
@@ -106,27 +111,45 @@ INFER__PUT_EIGHT_ARM(f16, infer__put_scales_neon)
 INFER__PUT_EIGHT_ARM(f16_mins, infer__put_scales_mins_neon)
 INFER__PUT_EIGHT_ARM(e8m0, infer__put_e8m0_neon)
 #undef INFER__PUT_EIGHT_ARM
-#define INFER__ALONES_ARM(L)                                                                                           \
-    INFER__ALONE_ARM(L, q4_0, 2, 32, 0, 8, infer__f16_scales_arm(src, row_bytes, 18, w))                               \
-    INFER__ALONE_ARM(L, q4_1, 2, 32, 1, 0, infer__f16_mins_scales_arm(src, row_bytes, 20, w))                          \
-    INFER__ALONE_ARM(L, q8_0, 2, 32, 0, 0, infer__f16_scales_arm(src, row_bytes, 34, w))                               \
-    INFER__ALONE_ARM(L, iq4_nl, 2, 32, 0, 0, infer__f16_scales_arm(src, row_bytes, 18, w))                             \
-    INFER__ALONE_ARM(L, mxfp4, 2, 32, 0, 0, infer__e8m0_scales_arm(src, row_bytes, 17, w))                             \
-    INFER__ALONE_ARM(L, iq4_xs, 2, 32, 0, 0, infer__iq4_xs_scales_neon(src, row_bytes, w))                             \
-    INFER__ALONE_ARM(L, q4_k, 2, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                               \
-    INFER__ALONE_ARM(L, q5_k, 4, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                               \
-    INFER__ALONE_ARM(L, q6_k, 4, 16, 0, 32, infer__q6_k_scales_neon(src, row_bytes, w))                                \
-    static const infer__alone_row infer__alone_rows_##L[] = {                                                          \
-        {2, infer__q4_0_alone_##L}, {8, infer__q8_0_alone_##L},                                                        \
-        INFER__QUANT(Q4_1, 3, infer__q4_1_alone_##L) INFER__QUANT(Q4_K, 12, infer__q4_k_alone_##L)                     \
-        INFER__QUANT(Q5_K, 13, infer__q5_k_alone_##L) INFER__QUANT(Q6_K, 14, infer__q6_k_alone_##L)                    \
-        INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_##L) INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_##L)            \
-        INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_##L)                                                                \
-    };
+#define INFER__ALONES_ARM(L)                                                                                    \
+    INFER__ALONE_ARM(L, q4_0, 2, 32, 0, 8, infer__f16_scales_arm(src, row_bytes, 18, w))                        \
+    INFER__ALONE_ARM(L, q4_1, 2, 32, 1, 0, infer__f16_mins_scales_arm(src, row_bytes, 20, w))                   \
+    INFER__ALONE_ARM(L, q8_0, 2, 32, 0, 0, infer__f16_scales_arm(src, row_bytes, 34, w))                        \
+    INFER__ALONE_ARM(L, iq4_nl, 2, 32, 0, 0, infer__f16_scales_arm(src, row_bytes, 18, w))                      \
+    INFER__ALONE_ARM(L, mxfp4, 2, 32, 0, 0, infer__e8m0_scales_arm(src, row_bytes, 17, w))                      \
+    INFER__ALONE_ARM(L, iq4_xs, 2, 32, 0, 0, infer__iq4_xs_scales_neon(src, row_bytes, w))                      \
+    INFER__ALONE_ARM(L, q2_k, 4, 16, 1, 0, infer__q2_k_scales_neon(src, row_bytes, w))                          \
+    INFER__ALONE_ARM(L, q4_k, 2, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                        \
+    INFER__ALONE_ARM(L, q5_k, 4, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                        \
+    INFER__ALONE_ARM(L, q6_k, 4, 16, 0, 32, infer__q6_k_scales_neon(src, row_bytes, w))
 INFER__ALONES_ARM(neon)
-#if defined(INFER__HAVE_dotprod)
+static const infer__alone_row infer__alone_rows_neon[] = {
+    {2, infer__q4_0_alone_neon},
+    {8, infer__q8_0_alone_neon},
+    INFER__QUANT(Q4_1, 3, infer__q4_1_alone_neon)
+    INFER__QUANT(Q2_K, 10, infer__q2_k_alone_neon)
+    INFER__QUANT(Q4_K, 12, infer__q4_k_alone_neon)
+    INFER__QUANT(Q5_K, 13, infer__q5_k_alone_neon)
+    INFER__QUANT(Q6_K, 14, infer__q6_k_alone_neon)
+    INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_neon)
+    INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_neon)
+    INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_neon)
+};
+#  if defined(INFER__HAVE_dotprod)
 INFER__ALONES_ARM(dotprod)
-#endif
+static const infer__alone_row infer__alone_rows_dotprod[] = {
+    {2, infer__q4_0_alone_dotprod},
+    {8, infer__q8_0_alone_dotprod},
+    INFER__QUANT(Q4_1, 3, infer__q4_1_alone_dotprod)
+    INFER__QUANT(Q2_K, 10, infer__q2_k_alone_dotprod)
+    INFER__QUANT(Q4_K, 12, infer__q4_k_alone_dotprod)
+    INFER__QUANT(Q5_K, 13, infer__q5_k_alone_dotprod)
+    INFER__QUANT(Q6_K, 14, infer__q6_k_alone_dotprod)
+    INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_dotprod)
+    INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_dotprod)
+    INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_dotprod)
+};
+#  endif
 #undef INFER__ALONES_ARM
 #undef INFER__ALONE_ARM
 #endif

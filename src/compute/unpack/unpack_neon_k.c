@@ -167,13 +167,11 @@ INFER__INLINE void infer__put_quarters_neon(const uint8_t *src, uint64_t row_byt
         }
 }
 
-static void infer__q2_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
+static void infer__q2_k_scales_neon(const uint8_t *src, uint64_t row_bytes, infer__unpacked *out) {
     uint8x16_t v[16];
     uint16x8_t half[2], half_min[2];
     float32x4_t d[4], dmin[4];
     int i;
-    (void)n_blocks;
-    infer__put_quarters_neon(src + 16, row_bytes, out);
     infer__rows_pairs_neon(src + 80, row_bytes, half, half_min);
     infer__widened_rows_neon(half[0], half[1], d);
     infer__widened_rows_neon(half_min[0], half_min[1], dmin);
@@ -183,6 +181,12 @@ static void infer__q2_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int 
         infer__put_product_neon(infer__and_neon(v[i], 15), 0, d, out->scale[i]);
         infer__put_product_neon(vshrq_n_u8(v[i], 4), 0, dmin, out->min[i]);
     }
+}
+
+static void infer__q2_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
+    (void)n_blocks;
+    infer__put_quarters_neon(src + 16, row_bytes, out);
+    infer__q2_k_scales_neon(src, row_bytes, out);
 }
 
 static void infer__tq2_0_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
@@ -198,10 +202,21 @@ static void infer__tq2_0_unpack_neon(const uint8_t *src, uint64_t row_bytes, int
     }
 }
 
-static void infer__q3_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
-    const uint8_t *row = src;
+static void infer__q3_k_scales_neon(const uint8_t *src, uint64_t row_bytes, infer__unpacked *out) {
     uint8x16_t v[16];
     float32x4_t d[4];
+    int i;
+    infer__heads_neon(src + 96 - 2, row_bytes, v); /* two bytes of codes, 12 of scales, d */
+    infer__head_halves_neon(v[14], v[15], d);
+    INFER__UNROLL for (i = 0; i < 16; i++) {
+        const uint8x16_t low = i < 8 ? infer__and_neon(v[2 + i], 15) : vshrq_n_u8(v[2 + i - 8], 4);
+        const uint8x16_t high = infer__and_neon(infer__move_neon(v[2 + 8 + i % 4], 2 * (i / 4), 0), 3);
+        infer__put_product_neon(vsubq_u8(vsliq_n_u8(low, high, 4), vdupq_n_u8(32)), 1, d, out->scale[i]);
+    }
+}
+
+static void infer__q3_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
+    const uint8_t *row = src;
     int r, i, h, c;
     (void)n_blocks;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
@@ -215,13 +230,7 @@ static void infer__q3_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int 
                                         infer__and_neon(infer__move_neon(bits, 4 * i + c, 0), 1), 2));
             }
         }
-    infer__heads_neon(src + 96 - 2, row_bytes, v); /* two bytes of codes, 12 of scales, d */
-    infer__head_halves_neon(v[14], v[15], d);
-    INFER__UNROLL for (i = 0; i < 16; i++) {
-        const uint8x16_t low = i < 8 ? infer__and_neon(v[2 + i], 15) : vshrq_n_u8(v[2 + i - 8], 4);
-        const uint8x16_t high = infer__and_neon(infer__move_neon(v[2 + 8 + i % 4], 2 * (i / 4), 0), 3);
-        infer__put_product_neon(vsubq_u8(vsliq_n_u8(low, high, 4), vdupq_n_u8(32)), 1, d, out->scale[i]);
-    }
+    infer__q3_k_scales_neon(src, row_bytes, out);
 }
 
 static void infer__iq4_xs_scales_neon(const uint8_t *src, uint64_t row_bytes, infer__unpacked *out) {
