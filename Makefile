@@ -66,6 +66,10 @@ build/check-tsan$(DEEP_): $(SRC) $(TESTS) | build/tool
 	$(CHECK) -g1 -O1 $(SCALAR) -fsanitize=thread $(LIBS)
 build/bench_count: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
 	$(CC) -O2 $(WARN) -Wno-unused-function -DINFER_QUIET -Itests $< -o $@ $(LIBS)
+build/bench_count_aarch64: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
+	aarch64-linux-gnu-gcc -O2 -w -static -DINFER_QUIET -Itests $< -o $@ -lm -lpthread
+build/qemu_count.so: tests/qemu_count.c | build/tool
+	$(CC) -std=c11 -O2 $(WARN) -shared -fPIC $< -o $@
 build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/drivers/cuda/api*.c tests/drivers/cuda/fake.h)
 	mkdir -p build/drivers/cuda
 	$(CC) -std=gnu11 -O2 -ftree-vectorize -march=native -ffp-contract=off -fno-math-errno -fno-strict-aliasing $(WARN) -fvisibility=hidden -shared -fPIC \
@@ -112,8 +116,8 @@ build/bench_adapters: tests/bench_adapters.c $(SRC) | build/tool
 	$(CC) -O2 $(WARN) -Wno-unused-function -DINFER_QUIET $< -o $@ $(LIBS)
 bench-adapters: build/bench_adapters
 	build/bench_adapters $(MODEL) $(LORA) $(or $(THREADS),1)
-bench-count: build/bench_count
-	$(PYTHON) tests/bench_count.py $(if $(UPDATE),--update) --types=$(TYPES)
+bench-count: $(if $(ARCH),,build/bench_count)
+	$(PYTHON) tests/bench_count.py $(if $(UPDATE),--update) --types=$(TYPES) --arch=$(ARCH)
 bench-text:
 	$(PYTHON) tools/bench_text.py
 amalgamate:
@@ -153,7 +157,7 @@ help:
 	@echo "make bench-adapters  what an adapter costs a token (MODEL=file LORA=file THREADS=1)"
 	@echo "make bench-sample milliseconds to choose a token, by stage and vocabulary"
 	@echo "make bench-gpu    a GPU's bandwidth and its share in products of each storage type (BACKEND=cuda, hip, metal, opencl)"
-	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,...)"
+	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,... ARCH=aarch64)"
 	@echo "make bench-text   tokenizing, beside other tokenizers that are installed (INFER_TEST_DATA has the vocabularies)"
 	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h, the chat page -> page_embed.h"
 	@echo "make format       break lines of src/ that are too long"

@@ -40,8 +40,12 @@ INFER__SMALL_END
 #include "compute/unpack/unpack_avx512.c"
 #include "compute/unpack/unpack_avx512_k.c"
 #include "compute/unpack/unpack_avx512_iq.c"
+#include "compute/unpack/unpack_neon.c"
+#include "compute/unpack/unpack_neon_k.c"
+#include "compute/unpack/unpack_neon_iq.c"
 #include "compute/products/alone_avx2.c"   /* one column without unpacking first */
-#include "compute/products/alone_avx512.c" /* one column without unpacking first */
+#include "compute/products/alone_avx512.c"
+#include "compute/products/alone_arm.c"
 INFER__SMALL_BEGIN
 #include "compute/products/cpu_int8.c"     /* the engine of quantised products */
 INFER__SMALL_END

@@ -3,9 +3,10 @@
  *     bench_count --list     names of the types that a model's matrices can have
  *     bench_count TYPE       one layer in memory whose matrices are of TYPE: a prompt of PROMPT tokens, then one token
  *
- * tests/bench_count.py runs it under callgrind, which counts inside of infer__cpu_matmul and starts again at the calls
- * of count_prompt and count_one. Everything goes through the library's interface, so that the op gets what a user's model
- * gives it; what comes before count_prompt (a first pass of both kinds) is not counted, nor what a first use prepares.
+ * tests/bench_count.py runs it under callgrind, or under qemu with tests/qemu_count.c: they count inside of
+ * infer__cpu_matmul and start again at the calls of count_prompt and count_one. Everything goes through the library's
+ * interface, so that the op gets what a user's model gives it; what comes before count_prompt (a first pass of both
+ * kinds) is not counted, nor what a first use prepares.
  * Deterministic: one thread, blocks from a fixed sequence. */
 #include "../src/infer_all.c"
 #include "gguf_write.h"
@@ -95,7 +96,7 @@ static int eval(infer_session *s, int32_t n) {
     return infer_session_rewind(s, 0) == INFER_OK && infer_session_eval(s, ids, n) == INFER_OK;
 }
 
-/* Named on callgrind's command line: functions of their own, and different, so that they are not merged. */
+/* Named on the counter's command line: functions of their own, and different, so that they are not merged. */
 #define COUNTED __attribute__((noinline))
 static volatile int calls;
 COUNTED static int count_prompt(infer_session *s) {
@@ -135,7 +136,7 @@ int main(int argc, char **argv) {
          infer_session_create(&session, model, &params, &err) == INFER_OK;
     if (!ok) fprintf(stderr, "bench_count: %s\n", err.message);
     ok = ok && eval(session, PROMPT) && eval(session, 1) && count_prompt(session) && count_one(session);
-    printf("%s %d\n", infer__kernels_find(infer__cpu_found())->name,
+    printf("%s %d\n", infer__int8_find(infer__cpu_found())->name,
            WIDTH * (2 * HEADS * HEAD_DIM + 2 * KV_HEADS * HEAD_DIM + 3 * FFN));
     infer_session_destroy(session);
     infer_model_close(model);

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""bench_count.py: instructions of matrix products per storage type, counted by callgrind, against tests/bench_count.tsv.
+"""bench_count.py: instructions of matrix products per storage type, against tests/bench_count.tsv.
 
   make bench-count                count, compare; fails when a type needs more than 2% more than the table says
   make bench-count UPDATE=1       count, write the table
   make bench-count TYPES=Q4_0,Q6_K     only these
+  make bench-count ARCH=aarch64   the ARM levels, against tests/bench_count_aarch64.tsv: rows TYPE/LEVEL
 
 Counts do not depend on what else the machine does, so they show changes that timings on a shared machine hide. They are no
-times: a count says nothing of memory and of instructions that take longer than others. Valgrind has no AVX-512, so what is
-counted is the AVX2 path (the column "level" of the table's head), with one thread. Another compiler makes other counts: the
-table names the one it was made with.
+times: a count says nothing of memory and of instructions that take longer than others. On this machine callgrind counts;
+valgrind has no AVX-512, so that is the AVX2 path (the column "level" of the table's head). For aarch64 a plugin of
+qemu-aarch64 counts (tests/qemu_count.c), on the CPU models of LEVELS. Both count with one thread. Another compiler makes
+other counts: the table names the one it was made with.
 """
 import argparse, concurrent.futures, os, re, shutil, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TABLE, PROGRAM = os.path.join(ROOT, "tests", "bench_count.tsv"), os.path.join(ROOT, "build", "bench_count")
+LEVELS = {"neon": "cortex-a57", "dotprod": "neoverse-n1", "i8mm": "max"}  # of ARM: a CPU model of qemu that has no more
 OP = "infer__cpu_matmul"  # counted: this function and what it calls
 LIMIT = 0.02
 COLUMNS = "type\tweights\tprompt of 16\tone token"
@@ -23,12 +25,75 @@ def output(*command):
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
 
 
-def count(name):
-    """(level, weights, instructions of the prompt, of the single token)"""
+class Callgrind:
+    """This machine's own path."""
+    suffix = ""
+
+    def __init__(self):
+        self.program = os.path.join(ROOT, "build", "bench_count")
+        if not shutil.which("valgrind"):
+            sys.exit("bench_count.py: valgrind is not installed (apt-get install valgrind)")
+
+    def rows(self, types):
+        return types
+
+    def tools(self):
+        return [os.environ.get("CC", "cc"), "valgrind"]
+
+    def types(self):
+        return output(self.program, "--list").split()
+
+    def count(self, name):
+        """(level, weights, instructions of the prompt, of the single token)"""
+        return callgrind(self.program, name)
+
+
+class Qemu:
+    """The levels of aarch64: a row is TYPE/LEVEL."""
+    suffix = "_aarch64"
+
+    def __init__(self):
+        self.program = os.path.join(ROOT, "build", "bench_count_aarch64")
+        self.plugin = os.path.join(ROOT, "build", "qemu_count.so")
+        missing = [tool for tool in self.tools() if not shutil.which(tool)]
+        if missing:
+            print("skipped, not installed: " + ", ".join(missing))
+            sys.exit(0)
+        subprocess.run([os.environ.get("MAKE", "make"), "-s", "-C", ROOT, "build/bench_count_aarch64", "build/qemu_count.so"], check=True)
+        at = {line.split()[2]: line.split()[0] for line in output("aarch64-linux-gnu-nm", self.program).splitlines()
+              if len(line.split()) == 3}
+        missing = [name for name in (OP, "count_prompt", "count_one") if name not in at]
+        if missing:
+            sys.exit("bench_count.py: there is no function " + " ".join(missing))
+        self.arguments = "%s,in=0x%s,part=0x%s,part=0x%s" % (self.plugin, at[OP], at["count_prompt"], at["count_one"])
+
+    def rows(self, types):
+        return [name + "/" + level for name in types for level in LEVELS]
+
+    def tools(self):
+        return ["aarch64-linux-gnu-gcc", "qemu-aarch64"]
+
+    def types(self):
+        return output("qemu-aarch64", self.program, "--list").split()
+
+    def count(self, name):
+        name, level = name.split("/")
+        done = subprocess.run(["qemu-aarch64", "-cpu", LEVELS[level], "-plugin", self.arguments, self.program, name],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        counts = [int(n) for n in re.findall(r"^counted (\d+)$", done.stderr, re.M)]
+        if done.returncode or len(counts) != 2:
+            sys.exit("bench_count.py: %s: %s" % (name, done.stderr.strip()[-500:]))
+        ran, weights = done.stdout.split()
+        if ran != level or not all(counts):
+            sys.exit("bench_count.py: %s: counted %s on level %s, expected level %s" % (name, counts, ran, level))
+        return level, int(weights), counts[0], counts[1]
+
+
+def callgrind(program, name):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
         done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out, "--toggle-collect=" + OP,
-                               "--dump-before=count_prompt", "--dump-before=count_one", PROGRAM, name],
+                               "--dump-before=count_prompt", "--dump-before=count_one", program, name],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:
             sys.exit("bench_count.py: %s: %s" % (name, done.stderr.strip()[-500:]))
@@ -58,7 +123,7 @@ def compare(old, new):
     lines, worse = [], 0
     for name, row in new.items():
         if name not in old or old[name][0] != row[0]:
-            lines.append("%-8s prompt %12d %6.2f a product   one %12d %6.2f a product   not in the table like this: UPDATE=1" % (
+            lines.append("%-15s prompt %12d %6.2f a product   one %12d %6.2f a product   not in the table like this: UPDATE=1" % (
                 name, row[1], row[1] / row[0] / 16, row[2], row[2] / row[0]))
             worse += 1
             continue
@@ -68,7 +133,7 @@ def compare(old, new):
             if abs(b - a) > LIMIT * a + 1e-6:
                 marks.append("%s %s" % (what, "WORSE" if b > a else "better"))
                 worse += b > a
-        lines.append("%-8s %s%s" % (name, "   ".join(cells), "   " + ", ".join(marks) if marks else ""))
+        lines.append("%-15s %s%s" % (name, "   ".join(cells), "   " + ", ".join(marks) if marks else ""))
     return lines, worse
 
 
@@ -88,33 +153,38 @@ def main():
     a = argparse.ArgumentParser(description="instructions of matrix products per storage type")
     a.add_argument("--update", action="store_true", help="write the table")
     a.add_argument("--types", default="", help="only these, separated by commas")
+    a.add_argument("--arch", default="", help="aarch64, or this machine's own")
     a.add_argument("--self-test", action="store_true")
     options = a.parse_args()
     if options.self_test:
         return self_test()
-    if not shutil.which("valgrind"):
-        sys.exit("bench_count.py: valgrind is not installed (apt-get install valgrind)")
-    every = output(PROGRAM, "--list").split()
-    names = [n for n in every if not options.types or n in options.types.upper().split(",")]
+    if options.arch not in ("", "aarch64"):
+        sys.exit("bench_count.py: there is no ARCH %s; there is aarch64, and without ARCH this machine's own" % options.arch)
+    counter = Qemu() if options.arch else Callgrind()
+    table = os.path.join(ROOT, "tests", "bench_count%s.tsv" % counter.suffix)
+    types = counter.types()
+    every = counter.rows(types)
+    names = counter.rows([n for n in types if not options.types or n in options.types.upper().split(",")])
     if not names:
-        sys.exit("bench_count.py: there is no such type; there are: " + " ".join(every))
+        sys.exit("bench_count.py: there is no such type; there are: " + " ".join(types))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        found = dict(zip(names, pool.map(count, names)))
+        found = dict(zip(names, pool.map(counter.count, names)))
     new = {name: list(row[1:]) for name, row in found.items()}
     levels = sorted({row[0] for row in found.values()})
-    head = ["# Instructions of the matrix products of one layer; make bench-count compares, make bench-count UPDATE=1 rewrites.",
-            "# level: %s; %s -O2; %s" % (" ".join(levels), output(os.environ.get("CC", "cc"), "--version").splitlines()[0],
-                                         output("valgrind", "--version").strip())]
+    make = "make bench-count" + (" ARCH=" + options.arch if options.arch else "")
+    versions = [output(tool, "--version").splitlines()[0] for tool in counter.tools()]
+    head = ["# Instructions of the matrix products of one layer; %s compares, %s UPDATE=1 rewrites." % (make, make),
+            "# level: %s; %s -O2; %s" % (" ".join(levels), versions[0], versions[1])]
     old_head, old = [], {}
-    if os.path.exists(TABLE):
-        with open(TABLE) as f:
+    if os.path.exists(table):
+        with open(table) as f:
             old_head, old = read_table(f.read())
     lines, worse = compare(old, new)
     print("\n".join(lines))
     if options.update:
-        with open(TABLE, "w") as f:
+        with open(table, "w") as f:
             f.write(write_table(head, {name: new.get(name) or old[name] for name in every if name in new or name in old}))
-        print("%s written" % os.path.relpath(TABLE, ROOT))
+        print("%s written" % os.path.relpath(table, ROOT))
         return 0
     if old_head[1:] != head[1:]:
         print("note: the table was made with other tools\n  table %s\n  now   %s" % (old_head[1:], head[1:]))

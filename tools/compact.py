@@ -15,7 +15,7 @@ import re
 
 STATEMENT, BODY, TEXT, BLOCK, RUN, PAIR = 200, 200, 200, 200, 200, 180  # columns
 SRC = 120  # columns of src/
-STATEMENTS = 3  # in a block of a line
+STATEMENTS = 4  # in a block of a line
 QUOTED = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|' + QUOTED, re.S)
 COMMENT = "\x01"  # stands for each character of a comment in Line.code

@@ -50,12 +50,15 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #endif
 #if defined(INFER__SIMD_ARM)
 #  if defined(INFER__HAVE_i8mm)
-    {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm, NULL, 0, NULL},
+    {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm,
+     infer__alone_rows_dotprod, INFER__COUNT(infer__alone_rows_dotprod), NULL},
 #  endif
 #  if defined(INFER__HAVE_dotprod)
-    {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod, NULL, 0, NULL},
+    {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod,
+     infer__alone_rows_dotprod, INFER__COUNT(infer__alone_rows_dotprod), NULL},
 #  endif
-    {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, NULL, 0, NULL},
+    {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, infer__alone_rows_neon,
+     INFER__COUNT(infer__alone_rows_neon), NULL},
 #endif
 #if defined(INFER__HAS_AVXVNNI)
     {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni,
@@ -85,6 +88,9 @@ static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_s
 #if defined(INFER__SIMD_AVX2)
     {infer__unpacks_avx2, INFER__COUNT(infer__unpacks_avx2)},
     {infer__unpacks_avx2_iq, INFER__COUNT(infer__unpacks_avx2_iq)},
+#endif
+#if defined(INFER__SIMD_ARM)
+    {infer__unpacks_neon, INFER__COUNT(infer__unpacks_neon)},
 #endif
     {NULL, 0},
 };

@@ -3,10 +3,11 @@
  * Owns:  the neon, dotprod and i8mm rows of INT8.
  * How:   codes are signed here: a narrow type's fit as they are and its offset is taken off through the sum of the
  *        activations; a wide type's lose 128 by flipping the top bit. Few columns: rows are multiplied as stored and
- *        the partial sums of four rows added pairwise into one vector. Many columns (dotprod): codes are transposed,
- *        four values of four rows a vector, and multiplied with one lane of the activations, 4 columns x 16 rows at a
- *        time. i8mm multiplies two rows with two columns, 8 values at once, from the same rows.
- * Numbers: none yet: this has run under qemu only.
+ *        the partial sums of four rows added pairwise into one vector. Many columns are tiles of 4 columns x 16 rows,
+ *        or 4 where rows have two sums a block, for which codes are laid out anew. dotprod: four values of four rows a
+ *        vector, multiplied with one lane of the activations. i8mm: eight values of two rows, multiplied with two
+ *        columns; its codes stay unsigned.
+ * Numbers: none of hardware, this has run under qemu only; instructions in docs/benchmarks.md.
  * Start: infer__direct_arm.
  */
 #include "cpu_int8.h"
@@ -29,94 +30,125 @@
 #  define INFER__ON_i8mm INFER__TARGET("arch=armv8.2-a+dotprod+i8mm")
 #endif
 
-/* 16 products of bytes added to four sums. Two products of signed bytes fit 16 bits: 2 * 128 * 127 = 32512. */
-INFER__INLINE int32x4_t infer__dot16_neon(int32x4_t sum, int8x16_t w, int8x16_t x) {
-    int16x8_t p = vmull_s8(vget_low_s8(w), vget_low_s8(x));
-    return vpadalq_s16(sum, vmlal_s8(p, vget_high_s8(w), vget_high_s8(x)));
+/* 16 products of bytes as four sums; added to four. Two products of signed bytes fit 16 bits: 2 * 128 * 127 = 32512. */
+INFER__INLINE int16x8_t infer__products_neon(int8x16_t w, int8x16_t x) {
+    return vmlal_s8(vmull_s8(vget_low_s8(w), vget_low_s8(x)), vget_high_s8(w), vget_high_s8(x));
+}
+INFER__INLINE int32x4_t infer__dot16_neon(int8x16_t w, int8x16_t x) { return vpaddlq_s16(infer__products_neon(w, x)); }
+INFER__INLINE int32x4_t infer__dot16_on_neon(int32x4_t sum, int8x16_t w, int8x16_t x) {
+    return vpadalq_s16(sum, infer__products_neon(w, x));
 }
 
-/* 16 codes as signed bytes: flip is 0x80 for wide types, 0 for narrow ones. */
-INFER__INLINE int8x16_t infer__codes_arm(const uint8_t *q, uint8x16_t flip) {
-    return vreinterpretq_s8_u8(veorq_u8(vld1q_u8(q), flip));
-}
-
-/* t = (isum - offset * xsum) * scale (+ min * xsum) (+ t), four rows. */
-INFER__INLINE float32x4_t infer__grain_arm(int32x4_t isum, int32_t off, const float *scale, const float *min,
-                                           float xsum, int has_min, float32x4_t t, int first) {
-    float32x4_t f = vcvtq_f32_s32(vsubq_s32(isum, vdupq_n_s32(off)));
-    t = first ? vmulq_f32(f, vld1q_f32(scale)) : vfmaq_f32(t, f, vld1q_f32(scale));
-    return has_min ? vfmaq_n_f32(t, vld1q_f32(min), xsum) : t;
+/* 16 codes as signed bytes: those of wide types lose 128. */
+INFER__INLINE int8x16_t infer__codes_arm(const uint8_t *q, int wide) {
+    const uint8x16_t v = vld1q_u8(q);
+    return vreinterpretq_s8_u8(wide ? veorq_u8(v, vdupq_n_u8(128)) : v);
 }
 
 INFER__INLINE int32x4_t infer__add_pairs_arm(const int32x4_t *s) {
     return vpaddq_s32(vpaddq_s32(s[0], s[1]), vpaddq_s32(s[2], s[3]));
 }
 
-/* Four rows from `row` of one column, block b, from the four rows' sums of its halves. */
-INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__x8 *x, int b, int row, int grain,
-                                     int has_min, int32_t offset, int32x4_t low, int32x4_t high, float *y) {
-    float32x4_t t = vdupq_n_f32(0.0f);
-    if (grain == 32) {
-        t = infer__grain_arm(vaddq_s32(low, high), offset * x->sum32[b], &w->scale[b][row], &w->min[b][row],
-                             x->fsum32[b], has_min, t, 1);
-    } else {
-        int a = 2 * b;
-        t = infer__grain_arm(low, offset * x->sum16[a], &w->scale[a][row], &w->min[a][row], x->fsum16[a], has_min, t,
-                             1);
-        a++;
-        t = infer__grain_arm(high, offset * x->sum16[a], &w->scale[a][row], &w->min[a][row], x->fsum16[a], has_min, t,
-                             0);
+/* What belongs to block b of a column, once for all rows. of[..]: one for a grain of 32, two for 16. offset: 0 where
+ * the codes have lost it already. */
+typedef struct infer__column_arm {
+    struct { int32_t start; float sum; } of[2]; /* start: the offsets' part of an integer sum */
+    float d;
+} infer__column_arm;
+INFER__INLINE infer__column_arm infer__column_at_arm(const infer__x8 *x, int b, int grain, int32_t offset) {
+    infer__column_arm c;
+    int i;
+    c.d = x->d[b];
+    for (i = 0; i < 2; i++) {
+        c.of[i].start = -offset * (grain == 32 ? x->sum32[b] : x->sum16[2 * b + i]);
+        c.of[i].sum = grain == 32 ? x->fsum32[b] : x->fsum16[2 * b + i];
     }
-    vst1q_f32(y + row, vfmaq_n_f32(vld1q_f32(y + row), t, x->d[b]));
+    return c;
 }
 
-/* One column of one group, with `dot` = 16 products into four sums. */
-#define INFER__DEFINE_DIRECT_ARM(L, dot)                                                                               \
+/* acc plus block b of four rows from `row` of a column, from the four rows' integer sums: one, or two of halves. */
+INFER__INLINE float32x4_t infer__block_arm(const infer__unpacked *w, const infer__column_arm *c, int b, int row,
+                                           int grain, int has_min, const int32x4_t *sums, float32x4_t acc) {
+    const int n = 32 / grain;
+    float32x4_t t = acc;
+    int i;
+    INFER__UNROLL for (i = 0; i < n; i++) {
+        const float32x4_t f = vcvtq_f32_s32(sums[i]), scale = vld1q_f32(&w->scale[n * b + i][row]);
+        t = i == 0 ? vmulq_f32(f, scale) : vfmaq_f32(t, f, scale);
+        if (has_min) t = vfmaq_n_f32(t, vld1q_f32(&w->min[n * b + i][row]), c->of[i].sum);
+    }
+    return vfmaq_n_f32(acc, t, c->d);
+}
+INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__column_arm *c, int b, int row, int grain,
+                                     int has_min, const int32x4_t *sums, float *y) {
+    vst1q_f32(y + row, infer__block_arm(w, c, b, row, grain, has_min, sums, vld1q_f32(y + row)));
+}
+
+/* The integer sums of four rows with a block of a column: v[i]: row i's signed codes. starts: the codes still have
+ * their offset. Then one column of one group. */
+#define INFER__DEFINE_DIRECT_ARM(L)                                                                                    \
+    INFER__ON_##L INFER__INLINE void infer__sums_##L(const int8x16_t (*v)[2], const int8x16_t *x,                      \
+                                                     const infer__column_arm *c, int grain, int starts,                \
+                                                     int32x4_t *sums) {                                                \
+        int32x4_t low[4], high[4];                                                                                     \
+        int i;                                                                                                         \
+        INFER__UNROLL for (i = 0; i < 4; i++) {                                                                        \
+            low[i] = infer__dot16_##L(v[i][0], x[0]);                                                                  \
+            if (grain == 32) low[i] = infer__dot16_on_##L(low[i], v[i][1], x[1]);                                      \
+            else high[i] = infer__dot16_##L(v[i][1], x[1]);                                                            \
+        }                                                                                                              \
+        sums[0] = infer__add_pairs_arm(low);                                                                           \
+        if (grain == 16) sums[1] = infer__add_pairs_arm(high);                                                         \
+        if (starts)                                                                                                    \
+            INFER__UNROLL for (i = 0; i < 32 / grain; i++) sums[i] = vaddq_s32(sums[i], vdupq_n_s32(c->of[i].start));  \
+    }                                                                                                                  \
     INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks,     \
-                                                       int grain, int has_min, int32_t offset, infer__ahead *ahead,    \
-                                                       float *y) {                                                     \
-        const uint8x16_t flip = vdupq_n_u8(offset == 128 ? 128 : 0);                                                   \
-        const int32x4_t zero = vdupq_n_s32(0);                                                                         \
+                                                       int grain, int has_min, int wide, int32_t offset,               \
+                                                       infer__ahead *ahead, float *y) {                                \
+        const uint8_t *first = w->q[0]; /* of block b; not computed, for gcc then adds every row's offset to it */     \
         int b, row, i;                                                                                                 \
-        for (b = 0; b < n_blocks; b++) {                                                                               \
-            const int8x16_t x0 = vld1q_s8(x->q + 32 * b), x1 = vld1q_s8(x->q + 32 * b + 16);                           \
-            const int at = infer__q_index(32 * b);                                                                     \
-            for (row = 0; row < INFER__GROUP; row += 4) {                                                              \
-                int32x4_t low[4], high[4];                                                                             \
-                if (row & 4) infer__ask(ahead);                                                                        \
+        for (b = 0; b < n_blocks; b++, first += b % 4 ? 16 : 80) {                                                     \
+            const int8x16_t xs[2] = {vld1q_s8(x->q + 32 * b), vld1q_s8(x->q + 32 * b + 16)};                           \
+            const infer__column_arm c = infer__column_at_arm(x, b, grain, offset);                                     \
+            infer__ask(ahead);                                                                                         \
+            INFER__UNROLL for (row = 0; row < INFER__GROUP; row += 4) {                                                \
+                int8x16_t v[4][2];                                                                                     \
+                int32x4_t sums[2];                                                                                     \
                 INFER__UNROLL for (i = 0; i < 4; i++) {                                                                \
-                    const uint8_t *q = w->q[row + i] + at;                                                             \
-                    low[i] = dot(zero, infer__codes_arm(q, flip), x0);                                                 \
-                    high[i] = dot(grain == 32 ? low[i] : zero, infer__codes_arm(q + 64, flip), x1);                    \
+                    v[i][0] = infer__codes_arm(first + INFER__CHUNK * (row + i), wide);                                \
+                    v[i][1] = infer__codes_arm(first + INFER__CHUNK * (row + i) + 64, wide);                           \
                 }                                                                                                      \
-                infer__finish_arm(w, x, b, row, grain, has_min, offset == 128 ? 0 : offset,                            \
-                                  grain == 32 ? zero : infer__add_pairs_arm(low), infer__add_pairs_arm(high), y);      \
+                infer__sums_##L((const int8x16_t(*)[2])v, xs, &c, grain, !wide && !has_min, sums);                     \
+                infer__finish_arm(w, &c, b, row, grain, has_min, sums, y);                                             \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-/* The four kinds of types, each an instance of `body`, and the function that chooses. */
+/* The kinds of types, each an instance of `body`, and the function that chooses. No type with minima has an offset;
+ * none is wide and has a grain of 16: the scalar form would do. */
 #define INFER__DEFINE_DOTS_ARM(L, body)                                                                                \
-    INFER__ON_##L static void infer__dots_32_##L(const infer__dots_args *a) { body(a, 32, 0); }                        \
-    INFER__ON_##L static void infer__dots_32m_##L(const infer__dots_args *a) { body(a, 32, 1); }                       \
-    INFER__ON_##L static void infer__dots_16_##L(const infer__dots_args *a) { body(a, 16, 0); }                        \
-    INFER__ON_##L static void infer__dots_16m_##L(const infer__dots_args *a) { body(a, 16, 1); }                       \
+    INFER__ON_##L static void infer__dots_wide_##L(const infer__dots_args *a) { body(a, 32, 0, 1); }                   \
+    INFER__ON_##L static void infer__dots_32_##L(const infer__dots_args *a) { body(a, 32, 0, 0); }                     \
+    INFER__ON_##L static void infer__dots_32m_##L(const infer__dots_args *a) { body(a, 32, 1, 0); }                    \
+    INFER__ON_##L static void infer__dots_16_##L(const infer__dots_args *a) { body(a, 16, 0, 0); }                     \
+    INFER__ON_##L static void infer__dots_16m_##L(const infer__dots_args *a) { body(a, 16, 1, 0); }                    \
     static void infer__dots_##L(const infer__dots_args *a) {                                                           \
-        if (a->type->grain == 32) (a->type->has_min ? infer__dots_32m_##L : infer__dots_32_##L)(a);                    \
+        if (a->type->offset == 128) (a->type->grain == 32 ? infer__dots_wide_##L : infer__dots_scalar)(a);             \
+        else if (a->type->grain == 32) (a->type->has_min ? infer__dots_32m_##L : infer__dots_32_##L)(a);               \
         else (a->type->has_min ? infer__dots_16m_##L : infer__dots_16_##L)(a);                                         \
     }
 
 /* Columns from j on by the direct form. */
-#define INFER__DIRECT_FROM_ARM(L, a, j, grain, has_min)                                                                \
+#define INFER__DIRECT_FROM_ARM(L, a, j, grain, has_min, wide)                                                          \
     for (; j < a->n_x; j++)                                                                                            \
         for (g = 0; g < a->n_groups; g++)                                                                              \
-            infer__direct_##L(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, a->type->offset,             \
+            infer__direct_##L(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, wide, a->type->offset,       \
                               a->ahead, a->y + j * a->stride + g * INFER__GROUP);
 
-INFER__DEFINE_DIRECT_ARM(neon, infer__dot16_neon)
-INFER__INLINE void infer__dots_body_neon(const infer__dots_args *a, int grain, int has_min) {
+INFER__DEFINE_DIRECT_ARM(neon)
+INFER__INLINE void infer__dots_body_neon(const infer__dots_args *a, int grain, int has_min, int wide) {
     int32_t j = 0, g;
-    INFER__DIRECT_FROM_ARM(neon, a, j, grain, has_min)
+    INFER__DIRECT_FROM_ARM(neon, a, j, grain, has_min, wide)
 }
 INFER__DEFINE_DOTS_ARM(neon, infer__dots_body_neon)
 
@@ -158,22 +190,57 @@ static void infer__quantise_neon(const float *x, int32_t n, infer__x8 *out) {
 
 /* ---- dotprod -------------------------------------------------------------------------------------------------- */
 
+/* Columns and quadruples of rows whose sums are registers together: fewer rows where they have two sums. */
+enum { INFER__COLS_ARM = 4 };
+INFER__INLINE int infer__quads_arm(int grain) { return grain == 32 ? 4 : 1; }
+
+/* Block b of `quads` quadruples of rows from `row` and INFER__COLS_ARM columns, from their sums. */
+INFER__INLINE void infer__finish_tile_arm(const infer__unpacked *w, const infer__column_arm *c, int b, int row,
+                                          int grain, int has_min, int32x4_t (*sums)[4][2], float *y, int64_t stride) {
+    const int quads = infer__quads_arm(grain);
+    int i, j;
+    INFER__UNROLL for (j = 0; j < INFER__COLS_ARM; j++)
+        INFER__UNROLL for (i = 0; i < quads; i++)
+            infer__finish_arm(w, &c[j], b, row + 4 * i, grain, has_min, sums[j][i], y + j * stride);
+}
+
+/* INFER__COLS_ARM columns at a time by the tile of a level, the others directly. */
+#define INFER__DEFINE_TILED_ARM(L)                                                                                     \
+    INFER__ON_##L INFER__INLINE void infer__dots_body_##L(const infer__dots_args *a, int grain, int has_min,           \
+                                                          int wide) {                                                  \
+        const infer__x8 *x[INFER__COLS_ARM];                                                                           \
+        int32_t j, g, i;                                                                                               \
+        for (g = 0; a->n_x >= INFER__COLS_ARM && g < a->n_groups; g++) {                                               \
+            infer__make_tile_##L(a->w + g, a->n_blocks, wide, a->tile);                                                \
+            for (j = 0; j + INFER__COLS_ARM <= a->n_x; j += INFER__COLS_ARM) {                                         \
+                for (i = 0; i < INFER__COLS_ARM; i++) x[i] = infer__x8_col(a, j + i);                                  \
+                infer__tile_##L(a->tile, a->w + g, x, a->n_blocks, grain, has_min, wide, a->type->offset,              \
+                                a->y + j * a->stride + g * INFER__GROUP, a->stride);                                   \
+            }                                                                                                          \
+        }                                                                                                              \
+        j = a->n_x - a->n_x % INFER__COLS_ARM;                                                                         \
+        INFER__DIRECT_FROM_ARM(dotprod, a, j, grain, has_min, wide)                                                    \
+    }                                                                                                                  \
+    INFER__DEFINE_DOTS_ARM(L, infer__dots_body_##L)
+
 #if defined(INFER__HAVE_dotprod)
-INFER__ON_dotprod INFER__INLINE int32x4_t infer__dot16_dotprod(int32x4_t sum, int8x16_t w, int8x16_t x) {
+INFER__ON_dotprod INFER__INLINE int32x4_t infer__dot16_dotprod(int8x16_t w, int8x16_t x) {
+    return vdotq_s32(vdupq_n_s32(0), w, x);
+}
+INFER__ON_dotprod INFER__INLINE int32x4_t infer__dot16_on_dotprod(int32x4_t sum, int8x16_t w, int8x16_t x) {
     return vdotq_s32(sum, w, x);
 }
-INFER__DEFINE_DIRECT_ARM(dotprod, infer__dot16_dotprod)
+INFER__DEFINE_DIRECT_ARM(dotprod)
 
 /* A group's codes, signed and transposed: values 4 j .. 4 j + 3 of rows 4 i .. 4 i + 3 at tile + 64 * j + 16 * i. */
-static void infer__make_tile_dotprod(const infer__unpacked *w, int n_blocks, int32_t offset, uint8_t *tile) {
-    const uint8x16_t flip = vdupq_n_u8(offset == 128 ? 128 : 0);
+INFER__INLINE void infer__make_tile_dotprod(const infer__unpacked *w, int n_blocks, int wide, uint8_t *tile) {
     int k, i, j;
     for (k = 0; k < 32 * n_blocks; k += 16)
         for (i = 0; i < 4; i++) {
             int32x4_t r[4], t[4];
             int64x2_t v[4];
             INFER__UNROLL for (j = 0; j < 4; j++)
-                r[j] = vreinterpretq_s32_s8(infer__codes_arm(w->q[4 * i + j] + infer__q_index(k), flip));
+                r[j] = vreinterpretq_s32_s8(infer__codes_arm(w->q[4 * i + j] + infer__q_index(k), wide));
             t[0] = vtrn1q_s32(r[0], r[1]);
             t[1] = vtrn2q_s32(r[0], r[1]);
             t[2] = vtrn1q_s32(r[2], r[3]);
@@ -187,17 +254,22 @@ static void infer__make_tile_dotprod(const infer__unpacked *w, int n_blocks, int
         }
 }
 
-/* 16 values of 4 columns times 16 rows: lane j of a column's vector is values 4 j .. 4 j + 3. */
+/* Half of block b of the columns times `quads` quadruples of rows, added to sum h. Lane j of a column's vector is
+ * values 4 j .. 4 j + 3. */
 #define INFER__LANE_DOTPROD(j)                                                                                         \
-    INFER__UNROLL for (i = 0; i < 4; i++) {                                                                            \
+    INFER__UNROLL for (i = 0; i < quads; i++) {                                                                        \
         const int8x16_t v = vreinterpretq_s8_u8(vld1q_u8(tile + 64 * (j) + 16 * i));                                   \
-        s[0][i] = vdotq_laneq_s32(s[0][i], v, x[0], j);                                                                \
-        s[1][i] = vdotq_laneq_s32(s[1][i], v, x[1], j);                                                                \
-        s[2][i] = vdotq_laneq_s32(s[2][i], v, x[2], j);                                                                \
-        s[3][i] = vdotq_laneq_s32(s[3][i], v, x[3], j);                                                                \
+        s[0][i][h] = vdotq_laneq_s32(s[0][i][h], v, x[0], j);                                                          \
+        s[1][i][h] = vdotq_laneq_s32(s[1][i][h], v, x[1], j);                                                          \
+        s[2][i][h] = vdotq_laneq_s32(s[2][i][h], v, x[2], j);                                                          \
+        s[3][i][h] = vdotq_laneq_s32(s[3][i][h], v, x[3], j);                                                          \
     }
-INFER__ON_dotprod INFER__INLINE void infer__half_dotprod(const uint8_t *tile, const int8x16_t *x, int32x4_t (*s)[4]) {
+INFER__ON_dotprod INFER__INLINE void infer__half_dotprod(const uint8_t *tile, const infer__x8 *const *columns, int b,
+                                                         int half, int quads, int h, int32x4_t (*s)[4][2]) {
+    int8x16_t x[INFER__COLS_ARM];
     int i;
+    tile += 16 * INFER__GROUP * half;
+    INFER__UNROLL for (i = 0; i < INFER__COLS_ARM; i++) x[i] = vld1q_s8(columns[i]->q + 32 * b + 16 * half);
     INFER__LANE_DOTPROD(0)
     INFER__LANE_DOTPROD(1)
     INFER__LANE_DOTPROD(2)
@@ -206,99 +278,108 @@ INFER__ON_dotprod INFER__INLINE void infer__half_dotprod(const uint8_t *tile, co
 
 INFER__ON_dotprod INFER__INLINE void infer__tile_dotprod(const uint8_t *tile, const infer__unpacked *w,
                                                          const infer__x8 *const *x, int n_blocks, int grain,
-                                                         int has_min, int32_t offset, float *y, int64_t stride) {
-    int b, half, i, j;
-    for (b = 0; b < n_blocks; b++) {
-        int32x4_t low[4][4], s[4][4];
-        INFER__UNROLL for (half = 0; half < 2; half++) {
-            int8x16_t v[4];
-            INFER__UNROLL for (j = 0; j < 4; j++) {
-                v[j] = vld1q_s8(x[j]->q + 32 * b + 16 * half);
-                INFER__UNROLL for (i = 0; i < 4; i++) {
-                    if (half) low[j][i] = grain == 16 ? s[j][i] : vdupq_n_s32(0);
-                    if (!half || grain == 16) s[j][i] = vdupq_n_s32(0);
-                }
-            }
-            infer__half_dotprod(tile + 512 * b + 256 * half, v, s);
-        }
-        INFER__UNROLL for (j = 0; j < 4; j++)
-            INFER__UNROLL for (i = 0; i < 4; i++)
-                infer__finish_arm(w, x[j], b, 4 * i, grain, has_min, offset, low[j][i], s[j][i], y + j * stride);
-    }
-}
-
-INFER__ON_dotprod INFER__INLINE void infer__dots_body_dotprod(const infer__dots_args *a, int grain, int has_min) {
-    const infer__x8 *x[4];
-    const int32_t offset = a->type->offset;
-    int32_t j, g, i;
-    for (g = 0; a->n_x >= 4 && g < a->n_groups; g++) {
-        infer__make_tile_dotprod(a->w + g, a->n_blocks, offset, a->tile);
-        for (j = 0; j + 4 <= a->n_x; j += 4) {
-            for (i = 0; i < 4; i++) x[i] = infer__x8_col(a, j + i);
-            infer__tile_dotprod(a->tile, a->w + g, x, a->n_blocks, grain, has_min, offset == 128 ? 0 : offset,
-                                a->y + j * a->stride + g * INFER__GROUP, a->stride);
+                                                         int has_min, int wide, int32_t offset, float *y,
+                                                         int64_t stride) {
+    const int quads = infer__quads_arm(grain);
+    int b, row, i, j, h;
+    for (b = 0; b < n_blocks; b++, tile += 32 * INFER__GROUP) {
+        infer__column_arm c[INFER__COLS_ARM];
+        INFER__UNROLL for (j = 0; j < INFER__COLS_ARM; j++)
+            c[j] = infer__column_at_arm(x[j], b, grain, wide ? 0 : offset);
+        INFER__UNROLL for (row = 0; row < INFER__GROUP; row += 4 * quads) {
+            int32x4_t s[INFER__COLS_ARM][4][2];
+            INFER__UNROLL for (j = 0; j < INFER__COLS_ARM; j++)
+                INFER__UNROLL for (i = 0; i < quads; i++)
+                    INFER__UNROLL for (h = 0; h < 32 / grain; h++) s[j][i][h] = vdupq_n_s32(c[j].of[h].start);
+            if (grain == 32) /* a loop: gcc would take both halves of a column first, and has too few registers */
+                for (h = 0; h < 2; h++) infer__half_dotprod(tile + 4 * row, x, b, h, quads, 0, s);
+            else
+                INFER__UNROLL for (h = 0; h < 2; h++) infer__half_dotprod(tile + 4 * row, x, b, h, quads, h, s);
+            infer__finish_tile_arm(w, c, b, row, grain, has_min, s, y, stride);
         }
     }
-    j = a->n_x & ~3;
-    INFER__DIRECT_FROM_ARM(dotprod, a, j, grain, has_min)
 }
-INFER__DEFINE_DOTS_ARM(dotprod, infer__dots_body_dotprod)
+INFER__DEFINE_TILED_ARM(dotprod)
 #endif
 
 /* ---- i8mm ----------------------------------------------------------------------------------------------------- */
 
 #if defined(INFER__HAVE_i8mm)
-/* 16 values of two rows and two columns: sums r0c0, r0c1, r1c0, r1c1. */
-INFER__ON_i8mm INFER__INLINE int32x4_t infer__square_i8mm(int32x4_t sum, const uint8_t *q0, const uint8_t *q1,
-                                                          int8x16_t x_low, int8x16_t x_high) {
-    const uint64x2_t a = vreinterpretq_u64_u8(vld1q_u8(q0)), b = vreinterpretq_u64_u8(vld1q_u8(q1));
-    sum = vusmmlaq_s32(sum, vreinterpretq_u8_u64(vtrn1q_u64(a, b)), x_low);
-    return vusmmlaq_s32(sum, vreinterpretq_u8_u64(vtrn2q_u64(a, b)), x_high);
+/* Two rows or columns of 16 values: the first halves of both, the second halves. */
+INFER__INLINE uint8x16_t infer__first_eight_arm(uint8x16_t a, uint8x16_t b) {
+    return vreinterpretq_u8_u64(vtrn1q_u64(vreinterpretq_u64_u8(a), vreinterpretq_u64_u8(b)));
+}
+INFER__INLINE uint8x16_t infer__last_eight_arm(uint8x16_t a, uint8x16_t b) {
+    return vreinterpretq_u8_u64(vtrn2q_u64(vreinterpretq_u64_u8(a), vreinterpretq_u64_u8(b)));
 }
 
-/* Two columns of one group. */
-INFER__ON_i8mm INFER__INLINE void infer__pair_i8mm(const infer__unpacked *w, const infer__x8 *x0, const infer__x8 *x1,
-                                                   int n_blocks, int grain, int has_min, int32_t offset, float *y0,
-                                                   float *y1) {
-    const int32x4_t zero = vdupq_n_s32(0);
-    int b, row, i, half;
-    for (b = 0; b < n_blocks; b++) {
-        const int at = infer__q_index(32 * b);
-        int8x16_t low[2], high[2]; /* values 0..7 and 8..15 of a half of both columns */
-        INFER__UNROLL for (half = 0; half < 2; half++) {
-            const int64x2_t c0 = vreinterpretq_s64_s8(vld1q_s8(x0->q + 32 * b + 16 * half));
-            const int64x2_t c1 = vreinterpretq_s64_s8(vld1q_s8(x1->q + 32 * b + 16 * half));
-            low[half] = vreinterpretq_s8_s64(vtrn1q_s64(c0, c1));
-            high[half] = vreinterpretq_s8_s64(vtrn2q_s64(c0, c1));
+/* A group's codes, pairs of rows: values 8 j .. 8 j + 7 of rows 2 i and 2 i + 1 at tile + 128 * j + 16 * i. They stay
+ * unsigned. */
+INFER__INLINE void infer__make_tile_i8mm(const infer__unpacked *w, int n_blocks, int wide, uint8_t *tile) {
+    int k, i;
+    (void)wide;
+    for (k = 0; k < 32 * n_blocks; k += 16, tile += 256)
+        INFER__UNROLL for (i = 0; i < 8; i++) {
+            const uint8x16_t a = vld1q_u8(w->q[2 * i] + infer__q_index(k));
+            const uint8x16_t b = vld1q_u8(w->q[2 * i + 1] + infer__q_index(k));
+            vst1q_u8(tile + 16 * i, infer__first_eight_arm(a, b));
+            vst1q_u8(tile + 128 + 16 * i, infer__last_eight_arm(a, b));
         }
-        for (row = 0; row < INFER__GROUP; row += 4) {
-            int32x4_t first[2], second[2];
-            INFER__UNROLL for (i = 0; i < 2; i++) {
-                const uint8_t *q0 = w->q[row + 2 * i] + at, *q1 = w->q[row + 2 * i + 1] + at;
-                first[i] = infer__square_i8mm(zero, q0, q1, low[0], high[0]);
-                second[i] = infer__square_i8mm(grain == 32 ? first[i] : zero, q0 + 64, q1 + 64, low[1], high[1]);
-                if (grain == 32) first[i] = zero;
-            }
-            infer__finish_arm(w, x0, b, row, grain, has_min, offset, vuzp1q_s32(first[0], first[1]),
-                              vuzp1q_s32(second[0], second[1]), y0);
-            infer__finish_arm(w, x1, b, row, grain, has_min, offset, vuzp2q_s32(first[0], first[1]),
-                              vuzp2q_s32(second[0], second[1]), y1);
+}
+
+/* Half of block b of two pairs of columns times `quads` quadruples of rows, added to sum h. A sum is of two rows and
+ * two columns: r0c0, r0c1, r1c0, r1c1. */
+INFER__ON_i8mm INFER__INLINE void infer__half_i8mm(const uint8_t *tile, const infer__x8 *const *columns, int b,
+                                                   int half, int quads, int h, int32x4_t (*s)[8][2]) {
+    int8x16_t x[2][2];
+    int eight, i, j;
+    tile += 16 * INFER__GROUP * half;
+    INFER__UNROLL for (j = 0; j < 2; j++) {
+        const uint8x16_t p = vreinterpretq_u8_s8(vld1q_s8(columns[2 * j]->q + 32 * b + 16 * half));
+        const uint8x16_t q = vreinterpretq_u8_s8(vld1q_s8(columns[2 * j + 1]->q + 32 * b + 16 * half));
+        x[j][0] = vreinterpretq_s8_u8(infer__first_eight_arm(p, q));
+        x[j][1] = vreinterpretq_s8_u8(infer__last_eight_arm(p, q));
+    }
+    INFER__UNROLL for (eight = 0; eight < 2; eight++)
+        INFER__UNROLL for (i = 0; i < 2 * quads; i++) {
+            const uint8x16_t v = vld1q_u8(tile + 128 * eight + 16 * i);
+            INFER__UNROLL for (j = 0; j < 2; j++) s[j][i][h] = vusmmlaq_s32(s[j][i][h], v, x[j][eight]);
+        }
+}
+
+INFER__ON_i8mm INFER__INLINE void infer__tile_i8mm(const uint8_t *tile, const infer__unpacked *w,
+                                                   const infer__x8 *const *x, int n_blocks, int grain, int has_min,
+                                                   int wide, int32_t offset, float *y, int64_t stride) {
+    const int quads = infer__quads_arm(grain);
+    int b, row, i, j, h;
+    (void)wide;
+    for (b = 0; b < n_blocks; b++, tile += 32 * INFER__GROUP) {
+        infer__column_arm c[INFER__COLS_ARM];
+        INFER__UNROLL for (j = 0; j < INFER__COLS_ARM; j++) c[j] = infer__column_at_arm(x[j], b, grain, offset);
+        INFER__UNROLL for (row = 0; row < INFER__GROUP; row += 4 * quads) {
+            int32x4_t squares[2][8][2], s[INFER__COLS_ARM][4][2]; /* pairs of columns x pairs of rows; columns x rows */
+            INFER__UNROLL for (j = 0; j < 2; j++)
+                INFER__UNROLL for (i = 0; i < 2 * quads; i++)
+                    INFER__UNROLL for (h = 0; h < 32 / grain; h++)
+                        squares[j][i][h] = vtrn1q_s32(vdupq_n_s32(c[2 * j].of[h].start),
+                                                      vdupq_n_s32(c[2 * j + 1].of[h].start));
+            if (grain == 32)
+                for (h = 0; h < 2; h++) infer__half_i8mm(tile + 8 * row, x, b, h, quads, 0, squares);
+            else
+                INFER__UNROLL for (h = 0; h < 2; h++) infer__half_i8mm(tile + 8 * row, x, b, h, quads, h, squares);
+            INFER__UNROLL for (j = 0; j < 2; j++)
+                INFER__UNROLL for (i = 0; i < quads; i++)
+                    INFER__UNROLL for (h = 0; h < 32 / grain; h++) {
+                        s[2 * j][i][h] = vuzp1q_s32(squares[j][2 * i][h], squares[j][2 * i + 1][h]);
+                        s[2 * j + 1][i][h] = vuzp2q_s32(squares[j][2 * i][h], squares[j][2 * i + 1][h]);
+                    }
+            infer__finish_tile_arm(w, c, b, row, grain, has_min, s, y, stride);
         }
     }
 }
-
-INFER__ON_i8mm INFER__INLINE void infer__dots_body_i8mm(const infer__dots_args *a, int grain, int has_min) {
-    int32_t j = 0, g;
-    for (; j + 2 <= a->n_x; j += 2)
-        for (g = 0; g < a->n_groups; g++) {
-            float *y = a->y + j * a->stride + g * INFER__GROUP;
-            infer__pair_i8mm(a->w + g, infer__x8_col(a, j), infer__x8_col(a, j + 1), a->n_blocks, grain, has_min,
-                             a->type->offset, y, y + a->stride);
-        }
-    INFER__DIRECT_FROM_ARM(dotprod, a, j, grain, has_min)
-}
-INFER__DEFINE_DOTS_ARM(i8mm, infer__dots_body_i8mm)
+INFER__DEFINE_TILED_ARM(i8mm)
 #endif
+#undef INFER__DEFINE_TILED_ARM
 #undef INFER__DEFINE_DIRECT_ARM
 #undef INFER__DEFINE_DOTS_ARM
 #undef INFER__DIRECT_FROM_ARM

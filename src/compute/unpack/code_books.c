@@ -1,12 +1,15 @@
 /* code_books.c: the code books of IQ1 to IQ3 with a byte for every value, for instruction sets without a shuffle that
  * holds a book in registers: an entry is one load.
  *
- * Owns:  infer__book_*, 33 KB, filled once in the process, when unpack functions are chosen.
+ * Owns:  infer__book_*, 33 KB, filled once in the process, when unpack functions are chosen; infer__iq_scales.
  * Start: infer__books_make.
  */
 #include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_AVX2) || defined(INFER__SIMD_ARM)
+
+/* Scales of 16 rows as odd numbers of bytes, collected row by row. */
+typedef struct infer__iq_scales { uint8_t of[INFER__GROUP][16]; } infer__iq_scales;
 
 /* Entries of 8 or 4 values, the first in the lowest byte: infer__iq2_values and so on. */
 static uint64_t infer__book_iq2xxs[256], infer__book_iq2xs[512], infer__book_iq2s[1024], infer__book_iq1s[2048];

@@ -91,9 +91,6 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__signed_avx2(__m256i v, __m256i signs
 
 /* ---- scales ----------------------------------------------------------------------------------------------------- */
 
-/* Scales of 16 rows as odd numbers of bytes, collected row by row. */
-typedef struct infer__iq_scales { uint8_t of[INFER__GROUP][16]; } infer__iq_scales;
-
 INFER__ON_avx2 INFER__INLINE __m256i infer__odd_avx2(__m256i v) { /* 2 v + 1 */
     return _mm256_or_si256(_mm256_add_epi8(v, v), _mm256_set1_epi8(1));
 }
