@@ -43,7 +43,9 @@ INFER__ON_avx2 INFER__INLINE void infer__levels_avx2(const uint8_t *a, const uin
     v[0] = _mm256_shuffle_epi8(table, v[0]);
     v[1] = _mm256_shuffle_epi8(table, v[1]);
 }
-INFER__ON_avx2 INFER__INLINE __m256i infer__iq4_table_avx2(void) { return infer__twice_avx2(infer__kvalues_iq4nl); }
+INFER__ON_avx2 INFER__INLINE __m256i infer__iq4_table_avx2(void) {
+    return _mm256_xor_si256(infer__twice_avx2(infer__kvalues_iq4nl), _mm256_set1_epi8(-128));
+}
 INFER__ON_avx2 INFER__INLINE __m256i infer__fp4_table_avx2(void) {
     return _mm256_add_epi8(infer__twice_avx2(infer__kvalues_fp4), _mm256_set1_epi8(12));
 }
@@ -74,11 +76,10 @@ INFER__ON_avx2 INFER__INLINE void infer__bytes_avx2(const uint8_t *a, const uint
 /* The position of vector c (0..3) of half h of the blocks of a row: blocks 2 c and 2 c + 1. */
 INFER__INLINE uint8_t *infer__pair_at(uint8_t *q, int c, int h) { return q + 128 * (c / 2) + 32 * (c % 2) + 64 * h; }
 
-/* Both halves; of wide types the codes are signed. */
-INFER__ON_avx2 INFER__INLINE void infer__put_pair_avx2(uint8_t *q, int c, const __m256i *v, int wide) {
-    const __m256i flip = _mm256_set1_epi8(-128);
-    infer__put_avx2(infer__pair_at(q, c, 0), wide ? _mm256_xor_si256(v[0], flip) : v[0]);
-    infer__put_avx2(infer__pair_at(q, c, 1), wide ? _mm256_xor_si256(v[1], flip) : v[1]);
+/* Both halves. */
+INFER__ON_avx2 INFER__INLINE void infer__put_pair_avx2(uint8_t *q, int c, const __m256i *v) {
+    infer__put_avx2(infer__pair_at(q, c, 0), v[0]);
+    infer__put_avx2(infer__pair_at(q, c, 1), v[1]);
 }
 
 /* ---- scales ---------------------------------------------------------------------------------------------------- */
@@ -149,29 +150,29 @@ INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *src, uint6
 
 /* ---- types ----------------------------------------------------------------------------------------------------- */
 
-/* codes: those of blocks a and b to v; scales: a function above. */
-#define INFER__UNPACK_AVX2(name, bytes, wide, scales, codes)                                                           \
+/* codes: those of blocks a and b to v; flip: 128 where they are signed; scales: a function above. */
+#define INFER__UNPACK_AVX2(name, bytes, flip, scales, codes)                                                           \
     INFER__ON_avx2 INFER__INLINE void infer__##name##_codes_avx2(const uint8_t *p, int c, __m256i *v) {                \
         const uint8_t *a = p + 2 * (bytes) * c, *b = a + (bytes);                                                      \
         codes;                                                                                                         \
     }                                                                                                                  \
+    INFER__ON_avx2 INFER__INLINE void infer__##name##_pair_avx2(const uint8_t *p, int c, uint8_t *q) {                 \
+        const __m256i top = _mm256_set1_epi8((char)(flip));                                                            \
+        __m256i v[2];                                                                                                  \
+        infer__##name##_codes_avx2(p, c, v);                                                                           \
+        v[0] = (flip) ? _mm256_xor_si256(v[0], top) : v[0];                                                            \
+        v[1] = (flip) ? _mm256_xor_si256(v[1], top) : v[1];                                                            \
+        infer__put_pair_avx2(q, c, v);                                                                                 \
+    }                                                                                                                  \
     INFER__ON_avx2 static void infer__##name##_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,       \
                                                            infer__unpacked *out) {                                     \
         const uint8_t *row = src;                                                                                      \
-        __m256i v[2];                                                                                                  \
         int r, c;                                                                                                      \
         for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {                                \
-            if (n_blocks == 8) { /* unrolled, it is 1.1 to 1.2 times as fast */                                        \
-                INFER__UNROLL for (c = 0; c < 4; c++) {                                                                \
-                    infer__##name##_codes_avx2(row, c, v);                                                             \
-                    infer__put_pair_avx2(out->q[r], c, v, wide);                                                       \
-                }                                                                                                      \
-            } else {                                                                                                   \
-                for (c = 0; 2 * c < n_blocks; c++) {                                                                   \
-                    infer__##name##_codes_avx2(row, c, v);                                                             \
-                    infer__put_pair_avx2(out->q[r], c, v, wide);                                                       \
-                }                                                                                                      \
-            }                                                                                                          \
+            if (n_blocks == 8) /* unrolled, it is 1.1 to 1.2 times as fast */                                          \
+                INFER__UNROLL for (c = 0; c < 4; c++) infer__##name##_pair_avx2(row, c, out->q[r]);                    \
+            else                                                                                                       \
+                for (c = 0; 2 * c < n_blocks; c++) infer__##name##_pair_avx2(row, c, out->q[r]);                       \
         }                                                                                                              \
         for (c = 0; c < n_blocks; c++) scales(src, row_bytes, bytes, c, out);                                          \
     }
@@ -179,8 +180,8 @@ INFER__UNPACK_AVX2(q4_0, 18, 0, infer__put_scales_avx2, infer__nibbles_avx2(a + 
 INFER__UNPACK_AVX2(q4_1, 20, 0, infer__put_scales_mins_avx2, infer__nibbles_avx2(a + 4, b + 4, v))
 INFER__UNPACK_AVX2(q5_0, 22, 0, infer__put_scales_avx2, infer__fifths_avx2(a + 2, b + 2, v))
 INFER__UNPACK_AVX2(q5_1, 24, 0, infer__put_scales_mins_avx2, infer__fifths_avx2(a + 4, b + 4, v))
-INFER__UNPACK_AVX2(q8_0, 34, 1, infer__put_scales_avx2, infer__bytes_avx2(a + 2, b + 2, v))
-INFER__UNPACK_AVX2(iq4_nl, 18, 1, infer__put_scales_avx2,
+INFER__UNPACK_AVX2(q8_0, 34, 128, infer__put_scales_avx2, infer__bytes_avx2(a + 2, b + 2, v))
+INFER__UNPACK_AVX2(iq4_nl, 18, 0, infer__put_scales_avx2,
                    infer__levels_avx2(a + 2, b + 2, infer__iq4_table_avx2(), v))
 INFER__UNPACK_AVX2(mxfp4, 17, 0, infer__put_e8m0_avx2, infer__levels_avx2(a + 1, b + 1, infer__fp4_table_avx2(), v))
 #undef INFER__UNPACK_AVX2

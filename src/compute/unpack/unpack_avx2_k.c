@@ -3,7 +3,7 @@
  * Owns:  infer__unpacks_avx2.
  * How:   codes row after row: two blocks of 32 are the two halves of a vector, shifted differently. Scales of 16 rows
  *        are transposed as bytes (infer__heads_avx2), put together there, 32 at a time, then converted and multiplied.
- * Start: infer__q4_k_codes_avx2, infer__put_scale_min_avx2.
+ * Start: infer__q4_k_unpack_avx2.
  */
 #include "../products/cpu_int8.h"
 
@@ -90,78 +90,85 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__shift_avx2(__m256i v, int low, int h
     return _mm256_srlv_epi32(v, _mm256_setr_epi32(low, low, low, low, high, high, high, high));
 }
 
-/* v shifted right by 4 i. */
-INFER__ON_avx2 INFER__INLINE __m256i infer__down_fours_avx2(__m256i v, int i) {
-    return _mm256_srl_epi32(v, _mm_cvtsi32_si128(4 * i));
+INFER__ON_avx2 static void infer__q4_k_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                   infer__unpacked *out) {
+    const uint8_t *row = src + 16;
+    int r, c, h;
+    (void)n_blocks;
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
+        INFER__UNROLL for (c = 0; c < 4; c++)
+            INFER__UNROLL for (h = 0; h < 2; h++)
+                infer__put_avx2(infer__pair_at(out->q[r], c, h),
+                                infer__and_avx2(infer__shift_avx2(infer__twice_avx2(row + 32 * c + 16 * h), 0, 4), 15));
+    infer__put_scale_min_avx2(src, row_bytes, out);
 }
 
-/* Codes of a row at p: blocks 4 i + 2 k and 4 i + 2 k + 1, k a constant, first halves to v[0], second halves to
- * v[1]. */
-INFER__ON_avx2 INFER__INLINE void infer__q4_k_codes_avx2(const uint8_t *p, int i, int k, __m256i *v) {
-    int h;
-    INFER__UNROLL for (h = 0; h < 2; h++)
-        v[h] = infer__and_avx2(infer__shift_avx2(infer__twice_avx2(p + 16 + 64 * i + 32 * k + 16 * h), 0, 4), 15);
-}
-INFER__ON_avx2 INFER__INLINE void infer__q5_k_codes_avx2(const uint8_t *p, int i, int k, __m256i *v) {
-    int h;
-    INFER__UNROLL for (h = 0; h < 2; h++) {
-        __m256i bits =
-            infer__down_fours_avx2(infer__twice_avx2(p + 16 + 16 * h), i); /* bit 2 k: of the block; to bit 4 */
-        v[h] = infer__and_avx2(infer__shift_avx2(infer__twice_avx2(p + 48 + 64 * i + 32 * k + 16 * h), 0, 4), 15);
-        v[h] = _mm256_or_si256(v[h], infer__and_avx2(infer__shift_avx2(bits, 2 * k - 4, 2 * k - 3), 16));
-    }
-}
-INFER__ON_avx2 INFER__INLINE void infer__q6_k_codes_avx2(const uint8_t *p, int i, int k, __m256i *v) {
-    int h;
-    INFER__UNROLL for (h = 0; h < 2; h++) {
-        const uint8_t *low = p + 64 * i + 16 * h;
-        __m256i a = infer__two_avx2(low, low + 32), b = infer__twice_avx2(p + 128 + 32 * i + 16 * h);
-        a = k ? infer__high_nibbles_avx2(a) : infer__low_nibbles_avx2(a);
-        v[h] = _mm256_or_si256(a, infer__and_avx2(k ? infer__shift_avx2(b, 0, 2) : infer__shift_avx2(b, -4, -2), 0x30));
-    }
-}
-/* Two bits of Q2_K, Q3_K and TQ2_0: of 128 values from 32 bytes. */
-INFER__ON_avx2 INFER__INLINE void infer__quarters_avx2(const uint8_t *p, int i, int k, __m256i *v) {
-    int h;
-    INFER__UNROLL for (h = 0; h < 2; h++)
-        v[h] = infer__and_avx2(infer__shift_avx2(infer__twice_avx2(p + 32 * i + 16 * h), 4 * k, 4 * k + 2), 3);
-}
-INFER__ON_avx2 INFER__INLINE void infer__q2_k_codes_avx2(const uint8_t *p, int i, int k, __m256i *v) {
-    infer__quarters_avx2(p + 16, i, k, v);
-}
-INFER__ON_avx2 INFER__INLINE void infer__tq2_0_codes_avx2(const uint8_t *p, int i, int k, __m256i *v) {
-    infer__quarters_avx2(p, i, k, v);
-}
-INFER__ON_avx2 INFER__INLINE void infer__q3_k_codes_avx2(const uint8_t *p, int i, int k, __m256i *v) {
-    int h;
-    infer__quarters_avx2(p + 32, i, k, v);
-    INFER__UNROLL for (h = 0; h < 2; h++) {
-        __m256i bits = infer__down_fours_avx2(infer__twice_avx2(p + 16 * h), i); /* bit 2 k: of the block; to bit 2 */
-        v[h] = _mm256_or_si256(v[h], infer__and_avx2(infer__shift_avx2(bits, 2 * k - 2, 2 * k - 1), 4));
-    }
-}
-INFER__ON_avx2 INFER__INLINE void infer__iq4_xs_codes_avx2(const uint8_t *p, int i, int k, __m256i *v) {
-    p += 8 + 64 * i + 32 * k;
-    infer__levels_avx2(p, p + 16, infer__iq4_table_avx2(), v);
+INFER__ON_avx2 static void infer__q5_k_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                   infer__unpacked *out) {
+    const uint8_t *row = src;
+    int r, c, h;
+    (void)n_blocks;
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
+        INFER__UNROLL for (h = 0; h < 2; h++) {
+            __m256i bits = infer__twice_avx2(row + 16 + 16 * h); /* bit i: of block i; to bit 4 */
+            INFER__UNROLL for (c = 0; c < 4; c++) {
+                __m256i v = infer__shift_avx2(infer__twice_avx2(row + 48 + 32 * c + 16 * h), 0, 4);
+                v = _mm256_or_si256(infer__and_avx2(v, 15),
+                                    infer__and_avx2(infer__shift_avx2(bits, 2 * c - 4, 2 * c - 3), 16));
+                infer__put_avx2(infer__pair_at(out->q[r], c, h), v);
+            }
+        }
+    infer__put_scale_min_avx2(src, row_bytes, out);
 }
 
-/* ---- scales ---------------------------------------------------------------------------------------------------- */
-
-INFER__ON_avx2 INFER__INLINE void infer__q6_k_scales_avx2(const uint8_t *src, uint64_t row_bytes,
-                                                          infer__unpacked *out) {
+INFER__ON_avx2 static void infer__q6_k_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                   infer__unpacked *out) {
+    const uint8_t *row = src;
     __m256i v[8];
     __m256 d[2];
+    int r, i, h;
+    (void)n_blocks;
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
+        INFER__UNROLL for (i = 0; i < 2; i++)
+            INFER__UNROLL for (h = 0; h < 2; h++) {
+                const uint8_t *low = row + 64 * i + 16 * h;
+                uint8_t *q = out->q[r] + 128 * i + 64 * h;
+                __m256i a = infer__two_avx2(low, low + 32), b = infer__twice_avx2(row + 128 + 32 * i + 16 * h);
+                infer__put_avx2(q, _mm256_or_si256(infer__low_nibbles_avx2(a),
+                                                   infer__and_avx2(infer__shift_avx2(b, -4, -2), 0x30)));
+                infer__put_avx2(q + 32, _mm256_or_si256(infer__high_nibbles_avx2(a),
+                                                        infer__and_avx2(infer__shift_avx2(b, 0, 2), 0x30)));
+            }
     d[0] = infer__row_halves_avx2(src + 208, row_bytes);
     d[1] = infer__row_halves_avx2(src + 208 + 8 * row_bytes, row_bytes);
     infer__heads_avx2(src + 192, row_bytes, v);
     infer__put_products_avx2(v, 8, 1, d, out->scale);
 }
 
-INFER__ON_avx2 INFER__INLINE void infer__q2_k_scales_avx2(const uint8_t *src, uint64_t row_bytes,
-                                                          infer__unpacked *out) {
+/* Two bits of Q2_K and Q3_K, and TQ2_0: of 128 values from 32 bytes, half h. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__quarters_avx2(__m256i bytes, int c) {
+    return infer__and_avx2(infer__shift_avx2(bytes, 4 * c, 4 * c + 2), 3);
+}
+
+INFER__ON_avx2 INFER__INLINE void infer__put_quarters_avx2(const uint8_t *src, uint64_t row_bytes,
+                                                           infer__unpacked *out) {
+    int r, i, h, c;
+    for (r = 0; r < INFER__GROUP; r++, src += row_bytes, infer__ask(&out->ahead))
+        INFER__UNROLL for (i = 0; i < 2; i++)
+            INFER__UNROLL for (h = 0; h < 2; h++) {
+                __m256i v = infer__twice_avx2(src + 32 * i + 16 * h);
+                INFER__UNROLL for (c = 0; c < 2; c++)
+                    infer__put_avx2(infer__pair_at(out->q[r], 2 * i + c, h), infer__quarters_avx2(v, c));
+            }
+}
+
+INFER__ON_avx2 static void infer__q2_k_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                   infer__unpacked *out) {
     __m256i v[8], scale[8], min[8];
     __m256 d[2], dmin[2];
     int i;
+    (void)n_blocks;
+    infer__put_quarters_avx2(src + 16, row_bytes, out);
     infer__half_pairs_avx2(src + 80, row_bytes, &d[0], &dmin[0]);
     infer__half_pairs_avx2(src + 80 + 8 * row_bytes, row_bytes, &d[1], &dmin[1]);
     dmin[0] = infer__negative_avx2(dmin[0]);
@@ -175,20 +182,38 @@ INFER__ON_avx2 INFER__INLINE void infer__q2_k_scales_avx2(const uint8_t *src, ui
     infer__put_products_avx2(min, 8, 0, dmin, out->min);
 }
 
-INFER__ON_avx2 INFER__INLINE void infer__tq2_0_scales_avx2(const uint8_t *src, uint64_t row_bytes,
-                                                           infer__unpacked *out) {
+INFER__ON_avx2 static void infer__tq2_0_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                    infer__unpacked *out) {
+    __m256 d;
     int r, b;
+    (void)n_blocks;
+    infer__put_quarters_avx2(src, row_bytes, out);
     for (r = 0; r < INFER__GROUP; r += 8) {
-        __m256 d = infer__row_halves_avx2(src + 64 + (uint64_t)r * row_bytes, row_bytes);
+        d = infer__row_halves_avx2(src + 64 + (uint64_t)r * row_bytes, row_bytes);
         INFER__UNROLL for (b = 0; b < 8; b++) _mm256_store_ps(out->scale[b] + r, d);
     }
 }
 
-INFER__ON_avx2 INFER__INLINE void infer__q3_k_scales_avx2(const uint8_t *src, uint64_t row_bytes,
-                                                          infer__unpacked *out) {
+INFER__ON_avx2 static void infer__q3_k_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                   infer__unpacked *out) {
+    const uint8_t *row = src;
     __m256i v[8], scale[8];
     __m256 d[2];
-    int i;
+    int r, i, h, c;
+    (void)n_blocks;
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
+        INFER__UNROLL for (h = 0; h < 2; h++) {
+            __m256i bits = infer__twice_avx2(row + 16 * h); /* bit i: of block i; to bit 2 */
+            INFER__UNROLL for (i = 0; i < 2; i++) {
+                __m256i two = infer__twice_avx2(row + 32 + 32 * i + 16 * h);
+                INFER__UNROLL for (c = 0; c < 2; c++) {
+                    int at = 4 * i + 2 * c;
+                    infer__put_avx2(infer__pair_at(out->q[r], 2 * i + c, h),
+                                    _mm256_or_si256(infer__quarters_avx2(two, c),
+                                                    infer__and_avx2(infer__shift_avx2(bits, at - 2, at - 1), 4)));
+                }
+            }
+        }
     infer__heads_avx2(src + 96, row_bytes, v);
     infer__head_halves_avx2(v[6], d);
     INFER__UNROLL for (i = 0; i < 8; i++) { /* scales 2 i and 2 i + 1 */
@@ -208,11 +233,19 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__half_twice_avx2(__m256i v, int half)
     return half ? _mm256_permute4x64_epi64(v, 0xee) : _mm256_permute4x64_epi64(v, 0x44);
 }
 
-INFER__ON_avx2 INFER__INLINE void infer__iq4_xs_scales_avx2(const uint8_t *src, uint64_t row_bytes,
-                                                            infer__unpacked *out) {
+INFER__ON_avx2 static void infer__iq4_xs_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                     infer__unpacked *out) {
+    const __m256i table = infer__iq4_table_avx2();
+    const uint8_t *row = src + 8;
     __m256i v[8], scale[4];
     __m256 d[2];
-    int c;
+    int r, c;
+    (void)n_blocks;
+    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
+        INFER__UNROLL for (c = 0; c < 4; c++) {
+            infer__levels_avx2(row + 32 * c, row + 32 * c + 16, table, v);
+            infer__put_pair_avx2(out->q[r], c, v);
+        }
     infer__heads_avx2(src, row_bytes, v);
     infer__head_halves_avx2(v[0], d);
     INFER__UNROLL for (c = 0; c < 4; c++) { /* scales 2 c and 2 c + 1 */
@@ -223,30 +256,6 @@ INFER__ON_avx2 INFER__INLINE void infer__iq4_xs_scales_avx2(const uint8_t *src, 
     }
     infer__put_products_avx2(scale, 4, 1, d, out->scale);
 }
-
-#define INFER__UNPACK_AVX2(name, wide, scales)                                                                         \
-    INFER__ON_avx2 static void infer__##name##_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,       \
-                                                           infer__unpacked *out) {                                     \
-        const uint8_t *row = src;                                                                                      \
-        __m256i v[2];                                                                                                  \
-        int r, i, k;                                                                                                   \
-        (void)n_blocks;                                                                                                \
-        for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))                                  \
-            INFER__UNROLL for (i = 0; i < 2; i++)                                                                      \
-                INFER__UNROLL for (k = 0; k < 2; k++) {                                                                \
-                    infer__##name##_codes_avx2(row, i, k, v);                                                          \
-                    infer__put_pair_avx2(out->q[r], 2 * i + k, v, wide);                                               \
-                }                                                                                                      \
-        scales(src, row_bytes, out);                                                                                   \
-    }
-INFER__UNPACK_AVX2(q2_k, 0, infer__q2_k_scales_avx2)
-INFER__UNPACK_AVX2(q3_k, 0, infer__q3_k_scales_avx2)
-INFER__UNPACK_AVX2(q4_k, 0, infer__put_scale_min_avx2)
-INFER__UNPACK_AVX2(q5_k, 0, infer__put_scale_min_avx2)
-INFER__UNPACK_AVX2(q6_k, 0, infer__q6_k_scales_avx2)
-INFER__UNPACK_AVX2(iq4_xs, 1, infer__iq4_xs_scales_avx2)
-INFER__UNPACK_AVX2(tq2_0, 0, infer__tq2_0_scales_avx2)
-#undef INFER__UNPACK_AVX2
 
 /* ---- types with blocks of 64 and 128 values --------------------------------------------------------------------- */
 
