@@ -42,10 +42,13 @@ INFER__INLINE void infer__q8_0_codes_arm(const uint8_t *p, int s, int k, int8x16
     v[0] = vreinterpretq_s8_u8(vld1q_u8(p + 68 * s + 34 * k + 2));
     v[1] = vreinterpretq_s8_u8(vld1q_u8(p + 68 * s + 34 * k + 18));
 }
-INFER__INLINE void infer__q2_k_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
+INFER__INLINE void infer__tq2_0_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
     int h;
     INFER__UNROLL for (h = 0; h < 2; h++) v[h] = vreinterpretq_s8_u8(
-        infer__and_neon(infer__move_neon(vld1q_u8(p + 16 + 32 * s + 16 * h), 2 * k, 0), 3));
+        infer__and_neon(infer__move_neon(vld1q_u8(p + 32 * s + 16 * h), 2 * k, 0), 3));
+}
+INFER__INLINE void infer__q2_k_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
+    infer__tq2_0_codes_arm(p + 16, s, k, v);
 }
 INFER__INLINE void infer__q4_k_codes_arm(const uint8_t *p, int s, int k, int8x16_t *v) {
     int h;
@@ -121,7 +124,8 @@ INFER__PUT_EIGHT_ARM(e8m0, infer__put_e8m0_neon)
     INFER__ALONE_ARM(L, q2_k, 4, 16, 1, 0, infer__q2_k_scales_neon(src, row_bytes, w))                          \
     INFER__ALONE_ARM(L, q4_k, 2, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                        \
     INFER__ALONE_ARM(L, q5_k, 4, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                        \
-    INFER__ALONE_ARM(L, q6_k, 4, 16, 0, 32, infer__q6_k_scales_neon(src, row_bytes, w))
+    INFER__ALONE_ARM(L, q6_k, 4, 16, 0, 32, infer__q6_k_scales_neon(src, row_bytes, w))                         \
+    INFER__ALONE_ARM(L, tq2_0, 4, 32, 0, 1, infer__put_one_scale_neon(src + 64, row_bytes, w))
 INFER__ALONES_ARM(neon)
 static const infer__alone_row infer__alone_rows_neon[] = {
     {2, infer__q4_0_alone_neon},
@@ -133,6 +137,7 @@ static const infer__alone_row infer__alone_rows_neon[] = {
     INFER__QUANT(Q6_K, 14, infer__q6_k_alone_neon)
     INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_neon)
     INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_neon)
+    INFER__QUANT(TQ2_0, 35, infer__tq2_0_alone_neon)
     INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_neon)
 };
 #  if defined(INFER__HAVE_dotprod)
@@ -147,6 +152,7 @@ static const infer__alone_row infer__alone_rows_dotprod[] = {
     INFER__QUANT(Q6_K, 14, infer__q6_k_alone_dotprod)
     INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_dotprod)
     INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_dotprod)
+    INFER__QUANT(TQ2_0, 35, infer__tq2_0_alone_dotprod)
     INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_dotprod)
 };
 #  endif

@@ -266,7 +266,6 @@ static void infer__tq1_0_unpack_neon(const uint8_t *src, uint64_t row_bytes, int
     const uint8x16_t powers = vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(0x0303030301010101u),
                                                                 vcreate_u64(0x1b1b1b1b09090909u)));
     const uint8_t *row = src;
-    uint16x8_t d[2];
     int r, t, i;
     (void)n_blocks;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {
@@ -279,12 +278,7 @@ static void infer__tq1_0_unpack_neon(const uint8_t *src, uint64_t row_bytes, int
         vst1q_u8(q + infer__q_index(240), /* four digits of four bytes: times 3^t modulo 256 */
                  infer__digit_neon(vmulq_u8(vreinterpretq_u8_u32(vdupq_n_u32(infer__load_u32(row + 48))), powers)));
     }
-    d[0] = infer__rows_u16_neon(src + 52, row_bytes);
-    d[1] = infer__rows_u16_neon(src + 52 + 8 * row_bytes, row_bytes);
-    INFER__UNROLL for (t = 0; t < 8; t++) {
-        infer__put_halves_neon(d[0], out->scale[t]);
-        infer__put_halves_neon(d[1], out->scale[t] + 8);
-    }
+    infer__put_one_scale_neon(src + 52, row_bytes, out);
 }
 
 static const infer__unpack_row infer__unpacks_neon[] = {

@@ -189,17 +189,17 @@ static void infer__q2_k_unpack_neon(const uint8_t *src, uint64_t row_bytes, int 
     infer__q2_k_scales_neon(src, row_bytes, out);
 }
 
-static void infer__tq2_0_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
-    uint16x8_t d[2];
+/* One fp16 a row for all eight blocks. */
+static void infer__put_one_scale_neon(const uint8_t *src, uint64_t row_bytes, infer__unpacked *out) {
     int b;
+    infer__put_scales_neon(src, row_bytes, 0, out);
+    for (b = 1; b < 8; b++) memcpy(out->scale[b], out->scale[0], sizeof out->scale[0]);
+}
+
+static void infer__tq2_0_unpack_neon(const uint8_t *src, uint64_t row_bytes, int n_blocks, infer__unpacked *out) {
     (void)n_blocks;
     infer__put_quarters_neon(src, row_bytes, out);
-    d[0] = infer__rows_u16_neon(src + 64, row_bytes);
-    d[1] = infer__rows_u16_neon(src + 64 + 8 * row_bytes, row_bytes);
-    INFER__UNROLL for (b = 0; b < 8; b++) {
-        infer__put_halves_neon(d[0], out->scale[b]);
-        infer__put_halves_neon(d[1], out->scale[b] + 8);
-    }
+    infer__put_one_scale_neon(src + 64, row_bytes, out);
 }
 
 static void infer__q3_k_scales_neon(const uint8_t *src, uint64_t row_bytes, infer__unpacked *out) {
