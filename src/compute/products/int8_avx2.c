@@ -172,7 +172,7 @@ INFER__ON_avx2 INFER__INLINE infer__pair_avx2 infer__pair_of_avx2(const infer__x
         const infer__pair_avx2 xs = infer__pair_of_avx2(x, b);                                                        \
         INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8) {                                                         \
           const uint8_t *q = w->q[r] + infer__q_index(32 * b);                                                        \
-          __m256i low[8], high[8], v[2];                                                                              \
+          __m256i low[8], high[8], v[2], *second = grain == 16 ? high : low;                                          \
           __m256 acc;                                                                                                 \
           infer__ask(ahead);                                                                                          \
           INFER__UNROLL for (i = 0; i < 8; i++, q += INFER__CHUNK) {                                                  \
@@ -196,9 +196,9 @@ INFER__ON_avx2 INFER__INLINE infer__pair_avx2 infer__pair_of_avx2(const infer__x
           } else {                                                                                                    \
             infer__add_across_avx2(low, fit < 2 ? 0 : fit / 2);                                                       \
           }                                                                                                           \
-          acc = infer__block_##L(w, x, b, r, grain, has_min, fit, offset, low[0], high[0], _mm256_load_ps(y + r));    \
+          acc = infer__block_##L(w, x, b, r, grain, has_min, fit, offset, low[0], second[0], _mm256_load_ps(y + r));  \
           if (b + 1 < n_blocks)                                                                                       \
-            acc = infer__block_##L(w, x, b + 1, r, grain, has_min, fit, offset, low[1], high[1], acc);                \
+            acc = infer__block_##L(w, x, b + 1, r, grain, has_min, fit, offset, low[1], second[1], acc);              \
           _mm256_store_ps(y + r, acc);                                                                                \
         }                                                                                                             \
       }                                                                                                               \
