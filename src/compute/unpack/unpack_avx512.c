@@ -321,6 +321,7 @@ INFER__ON_avx512 static void infer__mxfp4_unpack_avx512(const uint8_t *src, uint
             infer__mxfp4_scale_avx512(p, i, e);
             _mm512_store_si512(out->q[i] + 32 * b, v[0]);
             _mm512_store_si512(out->q[i] + 32 * b + 64, v[1]);
+            if (i % 2) infer__ask(&out->ahead); /* a row is visited twice */
         }
         infer__mxfp4_put_avx512(e, out->scale + b);
     }
@@ -414,6 +415,7 @@ INFER__ON_avx512 static void infer__q1_0_unpack_avx512(const uint8_t *src, uint6
             __mmask64 n = _mm512_test_epi8_mask(_mm512_shuffle_epi8(v, second), bits);
             _mm512_store_si512(out->q[i] + 32 * b, _mm512_maskz_mov_epi8(m, two));
             _mm512_store_si512(out->q[i] + 32 * b + 64, _mm512_maskz_mov_epi8(n, two));
+            if (i % 2) infer__ask(&out->ahead);
         }
     }
 }
