@@ -21,9 +21,11 @@ enum {
 };
 
 /* Rows decoded at once, and for how many steps. They are read once per block of columns: wide blocks get them from the
- * L2 cache in time, for narrow ones they stay in the L1. */
-static int32_t infer__float_tile_rows(const struct infer__floats *f) { return f->cols == INFER__FLOAT_COLS ? 32 : 16; }
-static int32_t infer__float_cut(const struct infer__floats *f) { return f->cols == INFER__FLOAT_COLS ? 64 : 16; }
+ * L2 cache in time, for narrow ones they stay in the L1. Not so in plain C: cuts take scratch, and small machines run
+ * that. */
+static int infer__float_narrow(const struct infer__floats *f) { return f->need && f->cols < INFER__FLOAT_COLS; }
+static int32_t infer__float_tile_rows(const struct infer__floats *f) { return infer__float_narrow(f) ? 16 : 32; }
+static int32_t infer__float_cut(const struct infer__floats *f) { return infer__float_narrow(f) ? 16 : 64; }
 
 /* Bytes from one decoded row to the next, of rows of so many values: no power of two, because of the cache's sets. */
 static int32_t infer__float_stride(const struct infer__floats *f, int32_t cols) {
