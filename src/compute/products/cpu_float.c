@@ -276,7 +276,8 @@ static void infer__float_tile_cut(const infer__float_product *p, int32_t r, int3
     }
 }
 
-/* What comes after step s_end of rows r .. r+n-1: the next steps of these rows, or the first ones of the rows below. */
+/* What follows byte `from` of rows r .. r+n-1 in n_bytes a row: more of these rows, or where those end, of the rows
+ * below; to be asked for during so many blocks. */
 static infer__float_ahead infer__float_following(const infer__float_product *p, int32_t r, int32_t n, int64_t from,
                                                  int64_t n_bytes, int64_t row_bytes, int32_t blocks) {
     infer__float_ahead a;

@@ -13,10 +13,10 @@
 
 enum {
     INFER__INT8_ROWS = INFER__INT8_GROUPS * INFER__GROUP,
-    INFER__INT8_PANEL = 512,      /* columns whose sums a worker holds, at most: 64 KiB */
-    INFER__INT8_FEW = 4,          /* fewer columns are not worth a tile of two groups */
-    INFER__CHUNK_BYTES = 320,     /* of a row at most, in any type that unpacks: Q8_0 has 272 */
-    INFER__ALONE_ASKS = 23        /* of an infer__alone_fn for what comes next */
+    INFER__INT8_PANEL = 512,  /* columns whose sums a worker holds, at most: 64 KiB */
+    INFER__INT8_FEW = 4,      /* fewer columns are not worth a tile of two groups */
+    INFER__CHUNK_BYTES = 320, /* of a row at most, in any type that unpacks: Q8_0 has 272 */
+    INFER__ALONE_ASKS = 23    /* of an infer__alone_fn for what comes next, at most; the rest is asked for after it */
 };
 
 /* A worker's memory. */

@@ -86,7 +86,7 @@ typedef struct infer__unpack_row { int32_t id; uint32_t need; infer__unpack_fn f
 
 /* GEMV: a chunk of INFER__GROUP rows in the file's layout times one column: y[row] += ..., with the bits of unpack and
  * dots. May read as far as unpack; w is scratch, except for its prefetch fields. upcoming: the chunk of as many rows
- * that comes next, to be brought into the L1 cache. For one level: its file ends with a table. */
+ * that comes next, to be brought into the L1 cache (ARM leaves that out). Each file of them ends with a table. */
 typedef void (*infer__alone_fn)(const uint8_t *src, uint64_t row_bytes, const uint8_t *upcoming, const infer__x8 *x,
                                 infer__unpacked *w, float *y);
 typedef struct infer__alone_row { int32_t id; infer__alone_fn fn; } infer__alone_row;

@@ -49,6 +49,13 @@ INFER__ON_avx2 INFER__INLINE void infer__bytes_to_words_avx2(const uint8_t *b, _
     out[1] = _mm256_shuffle_epi8(v, _mm256_add_epi8(first, _mm256_set1_epi16(4)));
 }
 
+/* Words 4 h .. 4 h + 3 of each half of v, where both are alike: four times each. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__words_4_avx2(__m256i v, int h) {
+    const __m256i first = _mm256_setr_epi64x(0x0100010001000100, 0x0302030203020302, 0x0504050405040504,
+                                             0x0706070607060706);
+    return _mm256_shuffle_epi8(v, _mm256_add_epi8(first, _mm256_set1_epi8((char)(8 * h))));
+}
+
 /* ---- signs ------------------------------------------------------------------------------------------------------ */
 
 /* Words of four bytes, one word a block: even blocks to the low half. The result of packing two vectors of four blocks
@@ -263,9 +270,6 @@ INFER__ON_avx2 INFER__INLINE void infer__put_1_avx2(const infer__iq_indices *ind
 
 INFER__ON_avx2 static void infer__iq1_s_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                     infer__unpacked *out) {
-    /* words of four blocks, four times each */
-    const __m256i words = _mm256_setr_epi64x(0x0100010001000100, 0x0302030203020302, 0x0504050405040504,
-                                             0x0706070607060706);
     const __m256i up = _mm256_set1_epi64x(0x0000000400200100); /* bits 3 j .. to bits 8 .., j < 3 */
     infer__iq_scales scales;
     infer__iq_indices indices;
@@ -278,7 +282,7 @@ INFER__ON_avx2 static void infer__iq1_s_unpack_avx2(const uint8_t *src, uint64_t
         __m256i bits = _mm256_broadcastsi128_si256(qh), v[2];
         INFER__UNROLL for (h = 0; h < 2; h++) {
             __m256i high;
-            v[h] = _mm256_shuffle_epi8(bits, _mm256_add_epi8(words, _mm256_set1_epi8((char)(8 * h))));
+            v[h] = infer__words_4_avx2(bits, h);
             high = _mm256_blend_epi16(_mm256_mullo_epi16(v[h], up), _mm256_srli_epi16(v[h], 1), 0x88);
             high = _mm256_and_si256(high, _mm256_set1_epi16(0x700));
             infer__put_indices_avx2(row + 2 + 16 * h, high, indices.at + 16 * h);
@@ -294,11 +298,9 @@ INFER__ON_avx2 static void infer__iq1_s_unpack_avx2(const uint8_t *src, uint64_t
 
 INFER__ON_avx2 static void infer__iq1_m_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                     infer__unpacked *out) {
-    /* bytes 0 .. 7, twice each; words 0 .. 3, four times each */
+    /* bytes 0 .. 7, twice each */
     const __m256i bytes = _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1, 4, -1, 4, -1, 5, -1,
                                            5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
-    const __m256i words = _mm256_setr_epi64x(0x0100010001000100, 0x0302030203020302, 0x0504050405040504,
-                                             0x0706070607060706);
     const __m256i up = _mm256_set1_epi32(0x00100100), three = _mm256_set1_epi64x(0x0001000800400200);
     infer__iq_scales scales;
     infer__iq_indices indices;
@@ -319,7 +321,7 @@ INFER__ON_avx2 static void infer__iq1_m_unpack_avx2(const uint8_t *src, uint64_t
         }
         infer__put_1_avx2(&indices, v[0], v[1], out->q[r]);
         s = _mm256_broadcastsi128_si256(_mm_loadl_epi64((const __m128i *)(const void *)(row + 48)));
-        s = _mm256_srli_epi16(_mm256_mullo_epi16(_mm256_shuffle_epi8(s, words), three), 8); /* twice 3 bits, and one */
+        s = _mm256_srli_epi16(_mm256_mullo_epi16(infer__words_4_avx2(s, 0), three), 8); /* twice 3 bits, and one */
         s = _mm256_or_si256(_mm256_and_si256(s, _mm256_set1_epi16(14)), _mm256_set1_epi16(1));
         _mm_storeu_si128((__m128i *)(void *)scales.of[r],
                          _mm_packus_epi16(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)));
