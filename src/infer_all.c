@@ -43,7 +43,8 @@ INFER__SMALL_END
 #include "compute/unpack/unpack_neon.c"
 #include "compute/unpack/unpack_neon_k.c"
 #include "compute/unpack/unpack_neon_iq.c"
-#include "compute/products/alone_avx2.c"   /* one column without unpacking first */
+#include "compute/products/row_avx2.c"     /* one column without unpacking first */
+#include "compute/products/row_avx2_iq.c"
 #include "compute/products/alone_avx512.c"
 #include "compute/products/alone_arm.c"
 INFER__SMALL_BEGIN

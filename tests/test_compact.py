@@ -15,6 +15,8 @@ CASES = [  # (what, before, after)
     ("an aligned rest", "int %s(int a,\n    int b, int %s,\n    int %s);\n" % (LONG, LONG, LONG),
      "int %s(int a, int b, int %s,\n%sint %s);\n" % (LONG, LONG, " " * 65, LONG)),
     ("functions", "static int f(int a) {\n    return a;\n}\n", "static int f(int a) { return a; }\n"),
+    ("no blank behind a function", "void f(void) {\n    LONG;\n    if (a) g();\n}\n\nint b;\n\nint c;\n".replace("LONG", LONG * 4),
+     "void f(void) {\n    LONG;\n    if (a) g();\n}\nint b;\n\nint c;\n".replace("LONG", LONG * 4)),
     ("bodies", "void f(void) {\n    if (a)\n        b(c);\n    d(c);\n    while (a) {\n        g(a);\n    }\n}\n",
      "void f(void) {\n    if (a) b(c);\n    d(c);\n    while (a) { g(a); }\n}\n"),
     ("no statement behind an if", "void f(void) {\n    if (a) b();\n    c();\n    if (a) b();\n    c();\n}\n", None),

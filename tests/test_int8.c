@@ -203,8 +203,8 @@ static void int8_quantise_case(const infer__int8 *l, const float *x, int32_t n, 
             else CHECK(fabs((double)d * q - x[k]) <= fabs((double)d) * 0.5001 + 1e-30);
         }
         CHECK(b->sum32[i] == sum && (int)b->fsum32[i] == sum);
-        CHECK(b->sum16[i * 2] + b->sum16[i * 2 + 1] == sum);
-        for (j = 0; j < 2; j++) CHECK((int)b->fsum16[i * 2 + j] == b->sum16[i * 2 + j]);
+        CHECK(b->sum16[0][i] + b->sum16[1][i] == sum);
+        for (j = 0; j < 2; j++) CHECK((int)b->fsum16[j][i] == b->sum16[j][i]);
     }
 }
 
@@ -264,7 +264,7 @@ static void int8_dots_fill(int8_dots *d, const infer__quant *t, int n_blocks, in
     for (j = 0; j < INT8_COLUMNS; j++) {
         for (k = 0; k < INFER__CHUNK; k++) x[k] = extreme ? j & 1 ? 1.0f : -1.0f : ops_rand();
         infer__quantise_scalar(x, INFER__CHUNK, d->x + j);
-        for (k = n_blocks; k < 8; k++) d->x[j].d[k] = d->x[j].fsum32[k] = d->x[j].fsum16[2 * k] = NAN;
+        for (k = n_blocks; k < 8; k++) d->x[j].d[k] = d->x[j].fsum32[k] = d->x[j].fsum16[0][k] = NAN;
     }
 }
 

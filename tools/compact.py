@@ -9,7 +9,8 @@ The rules, each for what fits its width below:
   runs        Declarations, members of one struct that are set, calls of one function, names of an enum, short rows of a
               table and pairs of short statements stand side by side.
   blocks      A block or function of few simple statements is a line, and so is a case with its break.
-  blanks      No empty line before a comment at the left margin, nor between functions of a line each.
+  blanks      No empty line before a comment at the left margin, behind the brace that ends a function, nor between
+              functions of a line each.
 """
 import re
 
@@ -344,6 +345,8 @@ def blank(lines, n):
     if line.kind == "blank" and more.text.startswith("/*") and more.indent == 0:
         return 2, more
     if n and line.kind == "blank" and one_line_function(lines[n - 1]) and one_line_function(more):
+        return 2, more
+    if n and line.kind == "blank" and more.text and lines[n - 1].text == "}" and lines[n - 1].indent == 0:
         return 2, more
     return None
 

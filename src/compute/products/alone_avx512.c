@@ -82,13 +82,11 @@ INFER__ON_avx512 INFER__INLINE void infer__put_words_avx512(const __m128i *words
     scales[i] = _mm_unpacklo_epi64(scales[i], scales[16 + (i)])
 #  define INFER__ALONE_q5_1(i, p) INFER__ALONE_WORDS(i, p, 24, infer__q5_1_words, 1, _mm512_setzero_si512(), 0)
 #  define INFER__ALONE_iq4_nl(i, p) INFER__ALONE_WORDS(i, p, 18, infer__q4_0_words, 0, infer__iq4_table_avx512(), 1)
-#  define INFER__ALONE_q8_0(i, p) scales[i] = infer__q8_0_eight_avx512(p, v)
 INFER__ALONE_32(q4_0, 144, 0, 8, INFER__ALONE_q4_0)
 INFER__ALONE_32(q4_1, 160, 1, 0, INFER__ALONE_q4_1)
 INFER__ALONE_32(q5_0, 176, 0, 16, INFER__ALONE_q5_0)
 INFER__ALONE_32(q5_1, 192, 1, 0, INFER__ALONE_q5_1)
 INFER__ALONE_32(iq4_nl, 144, 0, 128, INFER__ALONE_iq4_nl)
-INFER__ALONE_32(q8_0, 272, 0, 128, INFER__ALONE_q8_0)
 #  define INFER__ALONE_mxfp4(i, p) infer__mxfp4_four_avx512(p, v), infer__mxfp4_four_avx512((p) + 4 * 17, v + 2)
 INFER__ALONE(mxfp4, 136, 32, 0, 12, INFER__ALONE_mxfp4, infer__mxfp4_scales_avx512(src, row_bytes, w))
 
@@ -109,7 +107,6 @@ INFER__ALONE(iq4_xs, 136, 32, 0, 128, INFER__ALONE_iq4_xs, infer__iq4_xs_scales_
 #  undef INFER__ALONE_q5_0
 #  undef INFER__ALONE_q5_1
 #  undef INFER__ALONE_iq4_nl
-#  undef INFER__ALONE_q8_0
 #  undef INFER__ALONE_mxfp4
 #  undef INFER__ALONE_q2_k
 #  undef INFER__ALONE_q3_k
@@ -123,7 +120,6 @@ INFER__ALONE(iq4_xs, 136, 32, 0, 128, INFER__ALONE_iq4_xs, infer__iq4_xs_scales_
 
 static const infer__alone_row infer__alone_rows[] = {
     {2, infer__q4_0_alone_avx512vnni},
-    {8, infer__q8_0_alone_avx512vnni},
     INFER__QUANT(Q4_1, 3, infer__q4_1_alone_avx512vnni)
     INFER__QUANT(Q5_0, 6, infer__q5_0_alone_avx512vnni)
     INFER__QUANT(Q5_1, 7, infer__q5_1_alone_avx512vnni)

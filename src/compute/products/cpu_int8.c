@@ -16,6 +16,7 @@ enum {
     INFER__INT8_PANEL = 512,  /* columns whose sums a worker holds, at most: 64 KiB */
     INFER__INT8_FEW = 4,      /* fewer columns are not worth a tile of two groups */
     INFER__CHUNK_BYTES = 320, /* of a row at most, in any type that unpacks: Q8_0 has 272 */
+    INFER__ROW_SPAN = 64,     /* chunks of a row whose t is kept, at most */
     INFER__ALONE_ASKS = 23    /* of an infer__alone_fn for what comes next, at most; the rest is asked for after it */
 };
 
@@ -27,6 +28,9 @@ typedef struct infer__int8_scratch {
     infer__tile_scratch tiles;
 #endif
     uint8_t copy[INFER__GROUP * INFER__CHUNK_BYTES + INFER__OVERREAD]; /* rows at the end of a weight */
+#if defined(INFER__SIMD_AVX2)
+    float t[8][INFER__ROW_SPAN * INFER__CHUNK / 32]; /* of eight rows */
+#endif
     float y[]; /* the sums of cpu_run.panel columns, INFER__INT8_ROWS each */
 } infer__int8_scratch;
 
@@ -41,42 +45,44 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #if defined(INFER__SIMD_AVX512)
 #  if defined(INFER__AMX)
     {"amxint8", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AMXINT8,
-     infer__quantise_avx512, infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows),
-     &infer__int8_many_amx},
+     infer__quantise_avx512, infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), infer__rows_avx2_wide,
+     INFER__COUNT(infer__rows_avx2_wide), &infer__int8_many_amx},
 #  endif
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
-     infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), NULL},
-    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0, NULL},
+     infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), infer__rows_avx2_wide,
+     INFER__COUNT(infer__rows_avx2_wide), NULL},
+    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0,
+     infer__rows_avx2, INFER__COUNT(infer__rows_avx2), NULL},
 #endif
 #if defined(INFER__SIMD_ARM)
 #  if defined(INFER__HAVE_i8mm)
     {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm,
-     infer__alone_rows_dotprod, INFER__COUNT(infer__alone_rows_dotprod), NULL},
+     infer__alone_rows_dotprod, INFER__COUNT(infer__alone_rows_dotprod), NULL, 0, NULL},
 #  endif
 #  if defined(INFER__HAVE_dotprod)
     {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod,
-     infer__alone_rows_dotprod, INFER__COUNT(infer__alone_rows_dotprod), NULL},
+     infer__alone_rows_dotprod, INFER__COUNT(infer__alone_rows_dotprod), NULL, 0, NULL},
 #  endif
     {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, infer__alone_rows_neon,
-     INFER__COUNT(infer__alone_rows_neon), NULL},
+     INFER__COUNT(infer__alone_rows_neon), NULL, 0, NULL},
 #endif
 #if defined(INFER__HAS_AVXVNNI)
-    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni,
-     infer__alone_rows_avx2, INFER__COUNT(infer__alone_rows_avx2), NULL},
+    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni, NULL, 0,
+     infer__rows_avx2, INFER__COUNT(infer__rows_avx2), NULL},
 #endif
 #if defined(INFER__SIMD_AVX2)
-    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, infer__alone_rows_avx2,
-     INFER__COUNT(infer__alone_rows_avx2), NULL},
+    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, NULL, 0, infer__rows_avx2,
+     INFER__COUNT(infer__rows_avx2), NULL},
 #endif
 #if defined(INFER__SIMD_X86)
-    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL},
+    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL, 0, NULL},
 #endif
 #if defined(INFER__SIMD_RVV)
-    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide, NULL, 0, NULL},
+    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide, NULL, 0, NULL, 0, NULL},
 #elif defined(INFER__SIMD_WASM)
-    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_wide, NULL, 0, NULL},
+    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_wide, NULL, 0, NULL, 0, NULL},
 #endif
-    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL},
+    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL, 0, NULL},
 };
 
 static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_sets[] = { /* best first */
@@ -118,6 +124,13 @@ static infer__alone_fn infer__alone_find(const infer__quant *type, const infer__
     int32_t i;
     for (i = 0; i < level->n_alone; i++)
         if (level->alone[i].id == type->id) return level->alone[i].fn;
+    return NULL;
+}
+
+static infer__row_fn infer__row_find(const infer__quant *type, const infer__int8 *level) {
+    int32_t i;
+    for (i = 0; i < level->n_rows; i++)
+        if (level->rows[i].id == type->id) return level->rows[i].fn;
     return NULL;
 }
 
@@ -185,7 +198,8 @@ typedef struct infer__int8_weight {
     const uint8_t *data, *end;
     uint64_t row_bytes;
     infer__unpack_fn unpack;
-    infer__alone_fn alone;           /* NULL: the type has none here */
+    infer__row_fn row;               /* NULL: the type has none here */
+    infer__alone_fn alone;           /* likewise */
     const infer__quant *type;
     int32_t rows;
     int32_t chunks, chunk_bytes;     /* of a row; bytes of all but the last */
@@ -200,6 +214,7 @@ static void infer__int8_weight_init(const infer__ctx *c, const infer__weight *w,
     out->row_bytes = w->row_bytes;
     out->type = w->type;
     out->unpack = c->unpack[infer__quant_index(w->type)];
+    out->row = infer__row_find(w->type, c->int8);
     out->alone = infer__alone_find(w->type, c->int8);
     out->rows = w->rows;
     out->chunks = infer__chunks(w->cols);
@@ -267,6 +282,37 @@ static const uint8_t *infer__int8_following(const infer__int8_weight *w, int32_t
     return next + INFER__GROUP <= w->rows ? w->data + (uint64_t)next * w->row_bytes : src;
 }
 
+#if defined(INFER__SIMD_AVX2)
+/* t of `n` chunks of row r from chunk `first` on. What a row's last chunk lacks is read from the next row; after the
+ * last rows of a weight there is none, so that chunk is copied. */
+static void infer__int8_row(const infer__int8_weight *w, int64_t r, int32_t first, int32_t n, const infer__x8 *x,
+                            int64_t x_step, infer__int8_scratch *s, float *t) {
+    const uint8_t *p = w->data + (uint64_t)r * w->row_bytes + (uint64_t)first * (uint64_t)w->chunk_bytes;
+    const int32_t whole = (uint64_t)(w->end - p) >= (uint64_t)n * (uint64_t)w->chunk_bytes ? n : n - 1;
+    w->row(p, whole, x, x_step, t);
+    if (whole == n) return;
+    memset(s->copy, 0, INFER__CHUNK_BYTES);
+    memcpy(s->copy, p + (uint64_t)whole * (uint64_t)w->chunk_bytes, (size_t)w->last_bytes);
+    w->row(s->copy, 1, x + whole * x_step, x_step, t + whole * (INFER__CHUNK / 32));
+}
+
+/* One column, a row after the other. */
+static void infer__int8_row_by_row(const infer__int8_weight *w, const infer__int8_block *b, const infer__x8 *x,
+                                   infer__int8_scratch *s) {
+    int32_t i, k, c, n;
+    for (i = 0; i < b->n; i += 8)
+        for (c = 0; c < w->chunks; c += n) {
+            const infer__x8 *from = x + (int64_t)c * b->x_rows;
+            int32_t blocks;
+            n = INFER__MIN(w->chunks - c, INFER__ROW_SPAN);
+            blocks = n * (INFER__CHUNK / 32) - (c + n == w->chunks ? INFER__CHUNK / 32 - w->last_blocks : 0);
+            for (k = 0; k < INFER__MIN(b->n - i, 8); k++)
+                infer__int8_row(w, b->r + i + k, c, n, from, b->x_rows, s, s->t[k]);
+            infer__add_rows_avx2(s->t[0], INFER__COUNT(s->t[0]), blocks, from, b->x_rows, s->y + i);
+        }
+}
+#endif
+
 /* The sums are left in s->y, INFER__INT8_ROWS floats per column. */
 static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, const infer__int8_block *b,
                              infer__int8_scratch *s) {
@@ -292,6 +338,12 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     a.stride = INFER__INT8_ROWS;
     a.x = c->cpu->x8 + b->first;
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
+#if defined(INFER__SIMD_AVX2)
+    if (n_x == 1 && w->row) {
+        infer__int8_row_by_row(w, b, infer__x8_col(&a, 0), s);
+        return;
+    }
+#endif
     if (many) many->begin();
     for (i = 0; i < w->chunks; i++, a.x += b->x_rows) {
         a.n_blocks = i == w->chunks - 1 ? w->last_blocks : INFER__CHUNK / 32;
@@ -347,7 +399,7 @@ static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, i
     int32_t j;
     memset(&b, 0, sizeof b);
     b.x_rows = n_x;
-    if (cold) infer__int8_cold(w, r);
+    if (cold && !(n_x == 1 && w->row)) infer__int8_cold(w, r);
     for (; n > 0; n -= b.n, r += b.n) {
         b.n = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
         b.r = r;

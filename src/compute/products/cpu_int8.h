@@ -9,7 +9,7 @@
  *        integers. Integer sums are exact whatever their order, so levels, batches and tilings give the same bits
  *        except for fused multiply-add: on one level a row has the same result alone and in a batch.
  * Rules: a level's functions read infer__unpacked and infer__x8 only and know no storage types, except the GEMV
- *        functions (infer__alone_fn).
+ *        functions (infer__row_fn, infer__alone_fn).
  * Start: infer__int8, then int8_scalar.c (the definition of a level), then cpu_int8.c (the engine).
  */
 #ifndef INFER__CPU_INT8_H
@@ -23,8 +23,8 @@ typedef struct infer__x8 {
     float d[INFER__CHUNK / 32];
     int32_t sum32[INFER__CHUNK / 32];
     float fsum32[INFER__CHUNK / 32];
-    int32_t sum16[INFER__CHUNK / 16];
-    float fsum16[INFER__CHUNK / 16];
+    int32_t sum16[2][INFER__CHUNK / 32]; /* of first halves of blocks, of second halves */
+    float fsum16[2][INFER__CHUNK / 32];
     uint8_t pad[32]; /* to 512 bytes: chunks start at cache lines */
 } infer__x8;
 
@@ -73,6 +73,8 @@ typedef struct infer__int8 {
     void (*dots)(const infer__dots_args *a);
     const struct infer__alone_row *alone; /* for some types; NULL: for none */
     int32_t n_alone;
+    const struct infer__row_row *rows; /* the same; preferred */
+    int32_t n_rows;
     const infer__int8_many *many; /* or NULL */
 } infer__int8;
 
@@ -90,6 +92,13 @@ typedef struct infer__unpack_row { int32_t id; uint32_t need; infer__unpack_fn f
 typedef void (*infer__alone_fn)(const uint8_t *src, uint64_t row_bytes, const uint8_t *upcoming, const infer__x8 *x,
                                 infer__unpacked *w, float *y);
 typedef struct infer__alone_row { int32_t id; infer__alone_fn fn; } infer__alone_row;
+
+/* GEMV row by row: t of n_chunks chunks of one row in the file's layout, INFER__CHUNK / 32 of each chunk; columns of x
+ * are x_step apart from chunk to chunk. Reads whole chunks and nothing beyond; of blocks that are not there any bytes
+ * will do. Fewer instructions than a GEMV of 16 rows where registers are few, and memory is read as one stream. */
+typedef void (*infer__row_fn)(const uint8_t *p, int n_chunks, const infer__x8 *x, int64_t x_step, float *t);
+typedef struct infer__row_row { int32_t id; infer__row_fn fn; } infer__row_row;
+enum { INFER__ROW_AHEAD = 8192 }; /* bytes to prefetch ahead */
 
 /* Quantise a block of 32 (or the first n of it, then zeros) to q = x / d, d = max |x| / 127, ties to even. A block with
  * a non-finite value gets a non-finite d, which propagates to every sum. */
@@ -115,11 +124,11 @@ INFER__INLINE void infer__x8_block(const float *x, int n, int i, infer__x8 *out)
             q[k] = (int8_t)r;
             sum += r;
         }
-        out->sum16[2 * i + half] = sum;
-        out->fsum16[2 * i + half] = (float)sum;
+        out->sum16[half][i] = sum;
+        out->fsum16[half][i] = (float)sum;
     }
     out->d[i] = d;
-    out->sum32[i] = out->sum16[2 * i] + out->sum16[2 * i + 1];
+    out->sum32[i] = out->sum16[0][i] + out->sum16[1][i];
     out->fsum32[i] = (float)out->sum32[i];
 }
 #endif

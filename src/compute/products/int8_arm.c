@@ -60,8 +60,8 @@ INFER__INLINE infer__column_arm infer__column_at_arm(const infer__x8 *x, int b, 
     int i;
     c.d = x->d[b];
     for (i = 0; i < 2; i++) {
-        c.of[i].start = -offset * (grain == 32 ? x->sum32[b] : x->sum16[2 * b + i]);
-        c.of[i].sum = grain == 32 ? x->fsum32[b] : x->fsum16[2 * b + i];
+        c.of[i].start = -offset * (grain == 32 ? x->sum32[b] : x->sum16[i][b]);
+        c.of[i].sum = grain == 32 ? x->fsum32[b] : x->fsum16[i][b];
     }
     return c;
 }
@@ -180,10 +180,10 @@ static void infer__quantise_neon(const float *x, int32_t n, infer__x8 *out) {
                      vcombine_s8(vmovn_s16(vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]))),
                                  vmovn_s16(vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3])))));
             sum = vaddvq_s32(vaddq_s32(vaddq_s32(v[0], v[1]), vaddq_s32(v[2], v[3])));
-            out->sum16[2 * i + half] = sum;
-            out->fsum16[2 * i + half] = (float)sum;
+            out->sum16[half][i] = sum;
+            out->fsum16[half][i] = (float)sum;
         }
-        out->sum32[i] = out->sum16[2 * i] + out->sum16[2 * i + 1];
+        out->sum32[i] = out->sum16[0][i] + out->sum16[1][i];
         out->fsum32[i] = (float)out->sum32[i];
     }
 }

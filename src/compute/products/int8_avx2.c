@@ -43,11 +43,11 @@ INFER__ON_avx2 static void infer__quantise_avx2(const float *x, int32_t n, infer
                             _mm256_permutevar8x32_epi32(_mm256_packs_epi16(_mm256_packs_epi32(p[0], p[1]),
                                                                            _mm256_packs_epi32(p[2], p[3])), order));
         out->d[i] = infer__bits_f32(max) / 127.0f;
-        out->sum16[2 * i] = infer__add_8_avx2(_mm256_add_epi32(p[0], p[1]));
-        out->sum16[2 * i + 1] = infer__add_8_avx2(_mm256_add_epi32(p[2], p[3]));
-        out->sum32[i] = out->sum16[2 * i] + out->sum16[2 * i + 1];
-        out->fsum16[2 * i] = (float)out->sum16[2 * i];
-        out->fsum16[2 * i + 1] = (float)out->sum16[2 * i + 1];
+        out->sum16[0][i] = infer__add_8_avx2(_mm256_add_epi32(p[0], p[1]));
+        out->sum16[1][i] = infer__add_8_avx2(_mm256_add_epi32(p[2], p[3]));
+        out->sum32[i] = out->sum16[0][i] + out->sum16[1][i];
+        out->fsum16[0][i] = (float)out->sum16[0][i];
+        out->fsum16[1][i] = (float)out->sum16[1][i];
         out->fsum32[i] = (float)out->sum32[i];
     }
     if (k < n) infer__x8_block(x + k, n - k, k / 32, out);
@@ -97,8 +97,8 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__f_grain_avx2(__m256i isum, const floa
 
 /* ---- few columns ---------------------------------------------------------------------------------------------- */
 
-/* 8 vectors of partial sums, lane of 128 bits L = grain L of a row, to the first 2: grain L of 8 rows. The partial sums
- * are of 32 bits (room 0), or of 16 bits, of which `room` may be added before they are widened. */
+/* 8 vectors of partial sums, lane of 128 bits L = grain L of a row (or half L of a block), to the first 2: grain L of 8
+ * rows. The partial sums are of 32 bits (room 0), or of 16 bits, of which `room` may be added before they are widened. */
 INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room) {
     __m256i lo, hi;
     int i, n;
@@ -106,8 +106,15 @@ INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room) {
         if (room == 1)
             INFER__UNROLL for (i = 0; i < n; i++) s[i] = infer__i_widen_avx2(s[i]);
         INFER__UNROLL for (i = 0; i < n / 2; i++) {
-            lo = n == 8 ? _mm256_unpacklo_epi32(s[2 * i], s[2 * i + 1]) : _mm256_unpacklo_epi64(s[2 * i], s[2 * i + 1]);
-            hi = n == 8 ? _mm256_unpackhi_epi32(s[2 * i], s[2 * i + 1]) : _mm256_unpackhi_epi64(s[2 * i], s[2 * i + 1]);
+            const __m256i a = s[2 * i], b = s[2 * i + 1];
+            if (n == 8) { /* elements a0 a1 b2 b3, a2 a3 b0 b1: a shuffle less than unpacking */
+                lo = _mm256_blend_epi32(a, b, 0xcc);
+                hi = _mm256_alignr_epi8(b, a, 8);
+            } else {
+                const __m256 u = _mm256_castsi256_ps(a), v = _mm256_castsi256_ps(b);
+                lo = _mm256_castps_si256(_mm256_shuffle_ps(u, v, 0x88));
+                hi = _mm256_castps_si256(_mm256_shuffle_ps(u, v, 0xdd));
+            }
             s[i] = room > 1 ? _mm256_add_epi16(lo, hi) : _mm256_add_epi32(lo, hi);
         }
         room /= 2;
@@ -154,12 +161,12 @@ INFER__ON_avx2 INFER__INLINE infer__pair_avx2 infer__pair_of_avx2(const infer__x
       const int at = grain == 16 ? 2 * b : b;                                                                         \
       __m256 t;                                                                                                       \
       if (fit && offset)                                                                                              \
-        low = _mm256_sub_epi32(low, _mm256_set1_epi32(offset * (grain == 16 ? x->sum16[at] : x->sum32[at])));         \
-      t = infer__f_grain_##L(low, w->scale[at] + r, w->min[at] + r, grain == 16 ? x->fsum16[at] : x->fsum32[at],      \
+        low = _mm256_sub_epi32(low, _mm256_set1_epi32(offset * (grain == 16 ? x->sum16[0][b] : x->sum32[at])));         \
+      t = infer__f_grain_##L(low, w->scale[at] + r, w->min[at] + r, grain == 16 ? x->fsum16[0][b] : x->fsum32[at],      \
                              has_min, acc, 1);                                                                        \
       if (grain == 16) {                                                                                              \
-        if (fit && offset) high = _mm256_sub_epi32(high, _mm256_set1_epi32(offset * x->sum16[at + 1]));               \
-        t = infer__f_grain_##L(high, w->scale[at + 1] + r, w->min[at + 1] + r, x->fsum16[at + 1], has_min, t, 0);     \
+        if (fit && offset) high = _mm256_sub_epi32(high, _mm256_set1_epi32(offset * x->sum16[1][b]));               \
+        t = infer__f_grain_##L(high, w->scale[at + 1] + r, w->min[at + 1] + r, x->fsum16[1][b], has_min, t, 0);     \
       }                                                                                                               \
       return infer__f_fma_##L(t, infer__f_splat_##L(x->d[b]), acc);                                                   \
     }                                                                                                                 \

@@ -40,11 +40,11 @@ INFER__ON_avx512 static void infer__quantise_avx512(const float *x, int32_t n, i
         _mm_storeu_si128((__m128i *)(void *)(out->q + 32 * i), _mm512_cvtepi32_epi8(p));
         _mm_storeu_si128((__m128i *)(void *)(out->q + 32 * i + 16), _mm512_cvtepi32_epi8(q));
         out->d[i] = infer__bits_f32(max) / 127.0f;
-        out->sum16[2 * i] = _mm512_reduce_add_epi32(p);
-        out->sum16[2 * i + 1] = _mm512_reduce_add_epi32(q);
-        out->sum32[i] = out->sum16[2 * i] + out->sum16[2 * i + 1];
-        out->fsum16[2 * i] = (float)out->sum16[2 * i];
-        out->fsum16[2 * i + 1] = (float)out->sum16[2 * i + 1];
+        out->sum16[0][i] = _mm512_reduce_add_epi32(p);
+        out->sum16[1][i] = _mm512_reduce_add_epi32(q);
+        out->sum32[i] = out->sum16[0][i] + out->sum16[1][i];
+        out->fsum16[0][i] = (float)out->sum16[0][i];
+        out->fsum16[1][i] = (float)out->sum16[1][i];
         out->fsum32[i] = (float)out->sum32[i];
     }
     if (k < n) infer__x8_block(x + k, n - k, k / 32, out);
@@ -79,7 +79,7 @@ INFER__ON_avx512 INFER__INLINE void infer__lanes_to_rows_avx512(const __m512i *s
     out[3] = _mm512_shuffle_i32x4(b, d, 0xdd);
 }
 
-/* Initial values of integer sums, per grain: -offset * the sum of x. */
+/* Initial values of integer sums: -offset * the sum of x; grain 16: of first halves, then of second halves. */
 INFER__ON_avx512 INFER__INLINE void infer__start_avx512(const infer__x8 *x, int grain, int32_t offset, int32_t *out) {
     if (grain == 16)
         _mm512_storeu_si512(out, _mm512_mullo_epi32(_mm512_loadu_si512(x->sum16), _mm512_set1_epi32(-offset)));
@@ -135,10 +135,10 @@ INFER__ON_avx512 INFER__INLINE __m512 infer__blocks_avx512(const infer__unpacked
             low[i] = _mm512_add_epi32(low[i], _mm512_set1_epi32(start[b]));
             t = infer__grain_avx512(low[i], w->scale[b], w->min[b], x->fsum32[b], has_min, t, 1);
         } else {
-            low[i] = _mm512_add_epi32(low[i], _mm512_set1_epi32(start[2 * b]));
-            t = infer__grain_avx512(low[i], w->scale[2 * b], w->min[2 * b], x->fsum16[2 * b], has_min, t, 1);
-            high[i] = _mm512_add_epi32(high[i], _mm512_set1_epi32(start[2 * b + 1]));
-            t = infer__grain_avx512(high[i], w->scale[2 * b + 1], w->min[2 * b + 1], x->fsum16[2 * b + 1], has_min, t,
+            low[i] = _mm512_add_epi32(low[i], _mm512_set1_epi32(start[b]));
+            t = infer__grain_avx512(low[i], w->scale[2 * b], w->min[2 * b], x->fsum16[0][b], has_min, t, 1);
+            high[i] = _mm512_add_epi32(high[i], _mm512_set1_epi32(start[8 + b]));
+            t = infer__grain_avx512(high[i], w->scale[2 * b + 1], w->min[2 * b + 1], x->fsum16[1][b], has_min, t,
                                     0);
         }
         acc = _mm512_fmadd_ps(t, _mm512_set1_ps(x->d[b]), acc);
@@ -212,7 +212,7 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
           int at = halves * b + half;                                                                                \
           __m512i s[G][M];                                                                                           \
           INFER__UNROLL for (j = 0; j < M; j++) {                                                                    \
-            __m512i v = _mm512_set1_epi32(start[j][at]);                                                             \
+            __m512i v = _mm512_set1_epi32(start[j][8 * half + b]);                                                         \
             INFER__UNROLL for (g = 0; g < G; g++) s[g][j] = v;                                                       \
           }                                                                                                          \
           INFER__UNROLL for (k = 0; k < steps; k++) {                                                                \
@@ -228,7 +228,7 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
             }                                                                                                        \
           }                                                                                                          \
           INFER__UNROLL for (g = 0; g < G; g++) INFER__UNROLL for (j = 0; j < M; j++) t[g][j] = infer__grain_avx512( \
-              s[g][j], w[g].scale[at], w[g].min[at], grain == 16 ? x[j]->fsum16[at] : x[j]->fsum32[at], has_min,     \
+              s[g][j], w[g].scale[at], w[g].min[at], grain == 16 ? x[j]->fsum16[half][b] : x[j]->fsum32[at], has_min,     \
               half ? t[g][j] : _mm512_setzero_ps(), half == 0);                                                      \
         }                                                                                                            \
         INFER__UNROLL for (g = 0; g < G; g++) INFER__UNROLL for (j = 0; j < M; j++) {                                \

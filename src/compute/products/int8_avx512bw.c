@@ -100,12 +100,12 @@ INFER__ON_avx512 INFER__INLINE void infer__direct_avx512(const infer__unpacked *
             b = h + i;
             if (b >= n_blocks) continue;
             low[i] = _mm512_sub_epi32(
-                low[i], _mm512_set1_epi32(fit ? offset * (grain == 16 ? x->sum16[at] : x->sum32[at]) : 0));
-            t = infer__grain_avx512(low[i], w->scale[at], w->min[at], grain == 16 ? x->fsum16[at] : x->fsum32[at],
+                low[i], _mm512_set1_epi32(fit ? offset * (grain == 16 ? x->sum16[0][b] : x->sum32[at]) : 0));
+            t = infer__grain_avx512(low[i], w->scale[at], w->min[at], grain == 16 ? x->fsum16[0][b] : x->fsum32[at],
                                     has_min, t, 1);
             if (grain == 16) {
-                high[i] = _mm512_sub_epi32(high[i], _mm512_set1_epi32(fit ? offset * x->sum16[at + 1] : 0));
-                t = infer__grain_avx512(high[i], w->scale[at + 1], w->min[at + 1], x->fsum16[at + 1], has_min, t, 0);
+                high[i] = _mm512_sub_epi32(high[i], _mm512_set1_epi32(fit ? offset * x->sum16[1][b] : 0));
+                t = infer__grain_avx512(high[i], w->scale[at + 1], w->min[at + 1], x->fsum16[1][b], has_min, t, 0);
             }
             acc = _mm512_fmadd_ps(t, _mm512_set1_ps(x->d[b]), acc);
         }

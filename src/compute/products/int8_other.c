@@ -43,8 +43,8 @@ static void infer__dots_wide(const infer__dots_args *a) {
             for (row = 0; row < INFER__GROUP; row++)
                 for (b = 0; b < a->n_blocks; b++) {
                     const uint8_t *q = a->w[g].q[row] + infer__q_index(32 * b);
-                    int32_t low = infer__dot16_wide(q, flip, x->q + 32 * b) - offset * x->sum16[2 * b];
-                    int32_t high = infer__dot16_wide(q + 64, flip, x->q + 32 * b + 16) - offset * x->sum16[2 * b + 1];
+                    int32_t low = infer__dot16_wide(q, flip, x->q + 32 * b) - offset * x->sum16[0][b];
+                    int32_t high = infer__dot16_wide(q + 64, flip, x->q + 32 * b + 16) - offset * x->sum16[1][b];
                     y[row] += infer__block_sum(t, a->w + g, row, x, b, low, high) * x->d[b];
                 }
         }

@@ -17,7 +17,7 @@ INFER__INLINE int32_t infer__dot_codes(const uint8_t *INFER__RESTRICT row, const
     int32_t sum = 0;
     int j;
     for (j = 0; j < 16; j++) sum += q[j] * v[j];
-    return sum - offset * x->sum16[k / 16];
+    return sum - offset * x->sum16[k / 16 % 2][k / 32];
 }
 
 /* One row of one column, block b: the increment of y divided by d, as cpu_int8.h defines it, from the sums of the
@@ -31,10 +31,10 @@ INFER__INLINE float infer__block_sum(const infer__quant *t, const infer__unpacke
         return t->has_min ? sum + w->min[b][row] * x->fsum32[b] : sum;
     }
     sum = (float)low * w->scale[a][row];
-    if (t->has_min) sum += w->min[a][row] * x->fsum16[a];
+    if (t->has_min) sum += w->min[a][row] * x->fsum16[0][b];
     a++;
     sum += (float)high * w->scale[a][row];
-    return t->has_min ? sum + w->min[a][row] * x->fsum16[a] : sum;
+    return t->has_min ? sum + w->min[a][row] * x->fsum16[1][b] : sum;
 }
 
 static void infer__dots_scalar(const infer__dots_args *a) {

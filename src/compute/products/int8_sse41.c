@@ -40,12 +40,12 @@ INFER__ON_sse41 static void infer__quantise_sse41(const float *x, int32_t n, inf
             _mm_storeu_si128((__m128i *)(void *)(out->q + 32 * i + 16 * j),
                              _mm_packs_epi16(_mm_packs_epi32(p[4 * j], p[4 * j + 1]),
                                              _mm_packs_epi32(p[4 * j + 2], p[4 * j + 3])));
-            out->sum16[2 * i + j] = infer__add_4_sse41(_mm_add_epi32(_mm_add_epi32(p[4 * j], p[4 * j + 1]),
+            out->sum16[j][i] = infer__add_4_sse41(_mm_add_epi32(_mm_add_epi32(p[4 * j], p[4 * j + 1]),
                                                                    _mm_add_epi32(p[4 * j + 2], p[4 * j + 3])));
-            out->fsum16[2 * i + j] = (float)out->sum16[2 * i + j];
+            out->fsum16[j][i] = (float)out->sum16[j][i];
         }
         out->d[i] = infer__bits_f32(max) / 127.0f;
-        out->sum32[i] = out->sum16[2 * i] + out->sum16[2 * i + 1];
+        out->sum32[i] = out->sum16[0][i] + out->sum16[1][i];
         out->fsum32[i] = (float)out->sum32[i];
     }
     if (k < n) infer__x8_block(x + k, n - k, k / 32, out);
@@ -129,7 +129,7 @@ INFER__ON_sse41 INFER__INLINE void infer__direct_sse41(const infer__unpacked *w,
         __m128i first = _mm_loadu_si128((const __m128i *)(const void *)(x->q + 32 * b));
         __m128i second = _mm_loadu_si128((const __m128i *)(const void *)(x->q + 32 * b + 16));
         int at = grain == 16 ? 2 * b : b;
-        int32_t less = fit ? offset * (grain == 16 ? x->sum16[at] : x->sum32[at]) : 0;
+        int32_t less = fit ? offset * (grain == 16 ? x->sum16[0][b] : x->sum32[at]) : 0;
         for (r = 0; r < INFER__GROUP; r += 4) {
             const uint8_t *q = w->q[r] + infer__q_index(32 * b);
             __m128i s[4], sum;
@@ -144,14 +144,14 @@ INFER__ON_sse41 INFER__INLINE void infer__direct_sse41(const infer__unpacked *w,
             }
             sum = infer__add_across_sse41(s, fit < 2 ? 0 : grain == 32 ? fit / 2 : fit);
             sum = _mm_sub_epi32(sum, _mm_set1_epi32(less));
-            t = infer__f_grain_sse41(sum, w->scale[at] + r, w->min[at] + r, grain == 16 ? x->fsum16[at] : x->fsum32[at],
+            t = infer__f_grain_sse41(sum, w->scale[at] + r, w->min[at] + r, grain == 16 ? x->fsum16[0][b] : x->fsum32[at],
                                      has_min, t, 1);
             if (grain == 16) {
                 INFER__UNROLL for (i = 0; i < 4; i++)
                     s[i] = infer__products_sse41(q + i * INFER__CHUNK + 64, second, fit);
                 sum = infer__add_across_sse41(s, fit < 2 ? 0 : fit);
-                sum = _mm_sub_epi32(sum, _mm_set1_epi32(fit ? offset * x->sum16[at + 1] : 0));
-                t = infer__f_grain_sse41(sum, w->scale[at + 1] + r, w->min[at + 1] + r, x->fsum16[at + 1], has_min, t,
+                sum = _mm_sub_epi32(sum, _mm_set1_epi32(fit ? offset * x->sum16[1][b] : 0));
+                t = infer__f_grain_sse41(sum, w->scale[at + 1] + r, w->min[at + 1] + r, x->fsum16[1][b], has_min, t,
                                          0);
             }
             _mm_store_ps(y + r, infer__f_fma_sse41(t, _mm_set1_ps(x->d[b]), _mm_load_ps(y + r)));

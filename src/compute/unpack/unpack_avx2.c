@@ -3,8 +3,7 @@
  * Owns:  what unpack_avx2_k.c uses too, and functions for the table there. The plain C functions of quant_*.c define
  *        what they compute; results are equal.
  * How:   codes row after row, two blocks side by side: their first halves are one vector of infer__unpacked, their
- *        second halves another (NAME_codes_avx2, for alone_avx2.c, too). Then the scales, block after block, of 8 rows
- *        each.
+ *        second halves another. Then the scales, block after block, of 8 rows each.
  * Tails: a row may end after an odd number of blocks; what is read beyond it is written to unused entries.
  * Start: INFER__UNPACK_AVX2.
  */
@@ -17,6 +16,9 @@
 INFER__ON_avx2 INFER__INLINE __m256i infer__two_avx2(const uint8_t *low, const uint8_t *high) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)low)),
                                    _mm_loadu_si128((const __m128i *)(const void *)high), 1);
+}
+INFER__ON_avx2 INFER__INLINE __m256i infer__load_32_avx2(const void *p) {
+    return _mm256_loadu_si256((const __m256i *)p);
 }
 INFER__ON_avx2 INFER__INLINE __m256i infer__twice_avx2(const void *p) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
@@ -131,35 +133,42 @@ INFER__ON_avx2 INFER__INLINE void infer__put_scales_mins_avx2(const uint8_t *src
     }
 }
 
+/* Bytes `step` apart. */
+INFER__ON_avx2 INFER__INLINE __m128i infer__eight_bytes_avx2(const uint8_t *p, uint64_t step) {
+    __m128i v = _mm_cvtsi32_si128(p[0]);
+    v = _mm_insert_epi8(v, p[step], 1);
+    v = _mm_insert_epi8(v, p[2 * step], 2);
+    v = _mm_insert_epi8(v, p[3 * step], 3);
+    v = _mm_insert_epi8(v, p[4 * step], 4);
+    v = _mm_insert_epi8(v, p[5 * step], 5);
+    v = _mm_insert_epi8(v, p[6 * step], 6);
+    return _mm_insert_epi8(v, p[7 * step], 7);
+}
+
 /* E8M0 bytes: 2^(e - 128); the two smallest are subnormal. */
+INFER__ON_avx2 INFER__INLINE __m256 infer__e8m0_avx2(__m128i bytes) {
+    const __m256i e = _mm256_cvtepu8_epi32(bytes);
+    __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(_mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), normal,
+                                                  _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1))));
+}
 INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *src, uint64_t row_bytes, int bytes, int b,
                                                        infer__unpacked *out) {
-    int r, i;
-    src += bytes * b;
-    INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8) {
-        uint64_t eight = 0;
-        __m256i e, normal;
-        INFER__UNROLL for (i = 0; i < 8; i++) eight |= (uint64_t)src[(uint64_t)(r + i) * row_bytes] << 8 * i;
-        e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)&eight));
-        normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
-        _mm256_store_ps(out->scale[b] + r,
-                        _mm256_castsi256_ps(_mm256_blendv_epi8(_mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e),
-                                                               normal, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1)))));
-    }
+    int r;
+    INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8) _mm256_store_ps(
+        out->scale[b] + r,
+        infer__e8m0_avx2(infer__eight_bytes_avx2(src + (uint64_t)r * row_bytes + bytes * b, row_bytes)));
 }
 
 /* ---- types ----------------------------------------------------------------------------------------------------- */
 
 /* codes: those of blocks a and b to v; flip: 128 where they are signed; scales: a function above. */
 #define INFER__UNPACK_AVX2(name, bytes, flip, scales, codes)                                                           \
-    INFER__ON_avx2 INFER__INLINE void infer__##name##_codes_avx2(const uint8_t *p, int c, __m256i *v) {                \
-        const uint8_t *a = p + 2 * (bytes) * c, *b = a + (bytes);                                                      \
-        codes;                                                                                                         \
-    }                                                                                                                  \
     INFER__ON_avx2 INFER__INLINE void infer__##name##_pair_avx2(const uint8_t *p, int c, uint8_t *q) {                 \
+        const uint8_t *a = p + 2 * (bytes) * c, *b = a + (bytes);                                                      \
         const __m256i top = _mm256_set1_epi8((char)(flip));                                                            \
         __m256i v[2];                                                                                                  \
-        infer__##name##_codes_avx2(p, c, v);                                                                           \
+        codes;                                                                                                         \
         v[0] = (flip) ? _mm256_xor_si256(v[0], top) : v[0];                                                            \
         v[1] = (flip) ? _mm256_xor_si256(v[1], top) : v[1];                                                            \
         infer__put_pair_avx2(q, c, v);                                                                                 \

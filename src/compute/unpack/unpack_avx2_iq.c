@@ -12,24 +12,31 @@
 
 #if defined(INFER__SIMD_AVX2)
 
-INFER__ON_avx2 INFER__INLINE __m256i infer__load_32_avx2(const void *p) {
-    return _mm256_loadu_si256((const __m256i *)p);
-}
-
 /* ---- entries of code books -------------------------------------------------------------------------------------- */
 
 /* The indices of a row, in the order of the file, four or eight a block of 32. */
 typedef struct infer__iq_indices { uint16_t at[64]; } infer__iq_indices;
 
-/* Two entries of eight values from index[0] on, and two of the block that is `next` indices further. */
+/* Two entries of eight values from index[0] on, and two of the block that is `next` indices further. Loads that fill a
+ * vector and blends use no port of the shuffles. */
 #define INFER__BOOK_8(book, index, next)                                                                               \
-    _mm256_setr_epi64x((int64_t)(book)[(index)[0]], (int64_t)(book)[(index)[1]], (int64_t)(book)[(index)[next]],       \
-                       (int64_t)(book)[(index)[(next) + 1]])
-/* Four entries of four values, and four of the next block. */
-#define INFER__BOOK_4(book, index)                                                                                     \
-    _mm256_setr_epi32((int32_t)(book)[(index)[0]], (int32_t)(book)[(index)[1]], (int32_t)(book)[(index)[2]],           \
-                      (int32_t)(book)[(index)[3]], (int32_t)(book)[(index)[8]], (int32_t)(book)[(index)[9]],           \
-                      (int32_t)(book)[(index)[10]], (int32_t)(book)[(index)[11]])
+    _mm256_blend_epi32(                                                                                                \
+        _mm256_blend_epi32(infer__fill_64_avx2(&(book)[(index)[0]]), infer__fill_64_avx2(&(book)[(index)[1]]), 0x0c),  \
+        _mm256_blend_epi32(infer__fill_64_avx2(&(book)[(index)[next]]),                                                \
+                           infer__fill_64_avx2(&(book)[(index)[(next) + 1]]), 0xc0),                                   \
+        0xf0)
+/* Four entries of four values from index[0] on, and four that are `next` indices further. */
+#define INFER__BOOK_4(book, index, next)                                                                               \
+    _mm256_blend_epi32(infer__four_avx2(book, (index)[0], (index)[1], (index)[2], (index)[3]),                         \
+                       infer__four_avx2(book, (index)[next], (index)[(next) + 1], (index)[(next) + 2],                 \
+                                        (index)[(next) + 3]), 0xf0)
+INFER__ON_avx2 INFER__INLINE __m256i infer__fill_64_avx2(const uint64_t *p) { return _mm256_set1_epi64x((int64_t)*p); }
+INFER__ON_avx2 INFER__INLINE __m256i infer__fill_32_avx2(const uint32_t *p) { return _mm256_set1_epi32((int32_t)*p); }
+INFER__ON_avx2 INFER__INLINE __m256i infer__four_avx2(const uint32_t *book, int a, int b, int c, int d) {
+    return _mm256_blend_epi32(
+        _mm256_blend_epi32(infer__fill_32_avx2(book + a), infer__fill_32_avx2(book + b), 0x22),
+        _mm256_blend_epi32(infer__fill_32_avx2(book + c), infer__fill_32_avx2(book + d), 0x88), 0xcc);
+}
 
 /* 16 indices: as they are; from their low bytes, and what is above them. */
 INFER__ON_avx2 INFER__INLINE void infer__put_words_avx2(uint16_t *to, __m256i v) {
@@ -166,42 +173,51 @@ INFER__ON_avx2 static void infer__iq2_xxs_unpack_avx2(const uint8_t *src, uint64
     infer__put_collected_avx2(&scales, 4, d, out);
 }
 
-/* Indices of 9 bits with seven signs above them. */
+/* Indices of 9 bits with seven signs above them, which are returned as bytes, packed. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__iq2_xs_indices_avx2(const uint8_t *p, infer__iq_indices *to) {
+    const __m256i index = _mm256_set1_epi16(511), a = infer__load_32_avx2(p), b = infer__load_32_avx2(p + 32);
+    infer__put_words_avx2(to->at, _mm256_and_si256(a, index));
+    infer__put_words_avx2(to->at + 16, _mm256_and_si256(b, index));
+    return _mm256_packus_epi16(_mm256_srli_epi16(a, 9), _mm256_srli_epi16(b, 9));
+}
+
 INFER__ON_avx2 static void infer__iq2_xs_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                      infer__unpacked *out) {
-    const __m256i index = _mm256_set1_epi16(511);
     infer__iq_indices indices;
     const uint8_t *row = src + 2;
     __m256 d[2];
     int r, k;
     (void)n_blocks;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {
-        __m256i a = infer__load_32_avx2(row), b = infer__load_32_avx2(row + 32), signs;
-        infer__put_words_avx2(indices.at, _mm256_and_si256(a, index));
-        infer__put_words_avx2(indices.at + 16, _mm256_and_si256(b, index));
-        signs = _mm256_packus_epi16(_mm256_srli_epi16(a, 9), _mm256_srli_epi16(b, 9));
-        signs = infer__parity_avx2(infer__even_odd_avx2(signs, 1));
+        __m256i signs = infer__even_odd_avx2(infer__iq2_xs_indices_avx2(row, &indices), 1);
+        signs = infer__parity_avx2(signs);
         INFER__IQ_VECTORS(INFER__BOOK_8(infer__book_iq2xs, indices.at + 8 * (k / 2) + 2 * (k % 2), 4), 43);
     }
     infer__iq_d_avx2(src, row_bytes, 0.125f, d);
     infer__put_nibble_scales_avx2(src + 66, row_bytes, 4, d, out);
 }
 
+INFER__ON_avx2 INFER__INLINE void infer__iq2_s_indices_avx2(const uint8_t *p, infer__iq_indices *to) {
+    const __m256i up = _mm256_set1_epi64x(0x0004001000400100); /* bits 2 j and 2 j + 1 of a byte to bits 8 and 9 */
+    __m256i v[2];
+    int h;
+    infer__bytes_to_words_avx2(p + 66, v);
+    INFER__UNROLL for (h = 0; h < 2; h++) {
+        __m256i high = _mm256_and_si256(_mm256_mullo_epi16(v[h], up), _mm256_set1_epi16(0x300));
+        infer__put_indices_avx2(p + 2 + 16 * h, high, to->at + 16 * h);
+    }
+}
+
 INFER__ON_avx2 static void infer__iq2_s_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                     infer__unpacked *out) {
-    const __m256i up = _mm256_set1_epi64x(0x0004001000400100); /* bits 2 j and 2 j + 1 of a byte to bits 8 and 9 */
     infer__iq_indices indices;
     const uint8_t *row = src;
-    __m256i v[2], signs;
+    __m256i signs;
     __m256 d[2];
-    int r, k, h;
+    int r, k;
     (void)n_blocks;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {
-        infer__bytes_to_words_avx2(row + 66, v);
-        INFER__UNROLL for (h = 0; h < 2; h++) {
-            __m256i high = _mm256_and_si256(_mm256_mullo_epi16(v[h], up), _mm256_set1_epi16(0x300));
-            infer__put_indices_avx2(row + 2 + 16 * h, high, indices.at + 16 * h);
-        }
+        infer__iq2_s_indices_avx2(row, &indices);
         signs = infer__even_odd_avx2(infer__load_32_avx2(row + 34), 0);
         INFER__IQ_VECTORS(INFER__BOOK_8(infer__book_iq2s, indices.at + 8 * (k / 2) + 2 * (k % 2), 4), 43);
     }
@@ -220,16 +236,26 @@ INFER__ON_avx2 static void infer__iq3_xxs_unpack_avx2(const uint8_t *src, uint64
         __m256i packed = infer__even_odd_avx2(infer__load_32_avx2(row + 64), 0);
         __m256i signs = infer__four_sevens_avx2(packed);
         infer__collect_tops_avx2(packed, scales.of[r]);
-        INFER__IQ_VECTORS(INFER__BOOK_4(infer__book_iq3xxs, row + 16 * (k / 2) + 4 * (k % 2)), 62);
+        INFER__IQ_VECTORS(INFER__BOOK_4(infer__book_iq3xxs, row + 16 * (k / 2) + 4 * (k % 2), 8), 62);
     }
     infer__iq_d_avx2(src, row_bytes, 0.25f, d);
     infer__put_collected_avx2(&scales, 4, d, out);
 }
 
-INFER__ON_avx2 static void infer__iq3_s_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                    infer__unpacked *out) {
+INFER__ON_avx2 INFER__INLINE void infer__iq3_s_indices_avx2(const uint8_t *p, infer__iq_indices *to) {
     const __m256i bit = _mm256_broadcastsi128_si256(_mm_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128));
     const __m256i two = _mm256_setr_epi64x(0, 0, 0x0101010101010101, 0x0101010101010101); /* one byte a lane */
+    const __m256i bits = _mm256_broadcastsi128_si256(_mm_loadl_epi64((const __m128i *)(const void *)(p + 66)));
+    int k;
+    INFER__UNROLL for (k = 0; k < 4; k++) { /* 16 indices: bits of bytes 2 k and 2 k + 1 */
+        __m256i high = _mm256_shuffle_epi8(bits, _mm256_add_epi8(two, _mm256_set1_epi8((char)(2 * k))));
+        high = _mm256_cmpeq_epi16(_mm256_and_si256(high, bit), bit);
+        infer__put_indices_avx2(p + 2 + 16 * k, _mm256_and_si256(high, _mm256_set1_epi16(256)), to->at + 16 * k);
+    }
+}
+
+INFER__ON_avx2 static void infer__iq3_s_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                    infer__unpacked *out) {
     infer__iq_indices indices;
     const uint8_t *row = src;
     __m256i signs;
@@ -237,21 +263,14 @@ INFER__ON_avx2 static void infer__iq3_s_unpack_avx2(const uint8_t *src, uint64_t
     int r, k;
     (void)n_blocks;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {
-        __m256i bits = _mm256_broadcastsi128_si256(_mm_loadl_epi64((const __m128i *)(const void *)(row + 66)));
-        INFER__UNROLL for (k = 0; k < 4; k++) { /* 16 indices: bits of bytes 2 k and 2 k + 1 */
-            __m256i high = _mm256_shuffle_epi8(bits, _mm256_add_epi8(two, _mm256_set1_epi8((char)(2 * k))));
-            high = _mm256_cmpeq_epi16(_mm256_and_si256(high, bit), bit);
-            infer__put_indices_avx2(row + 2 + 16 * k, _mm256_and_si256(high, _mm256_set1_epi16(256)),
-                                    indices.at + 16 * k);
-        }
+        infer__iq3_s_indices_avx2(row, &indices);
         signs = infer__even_odd_avx2(infer__load_32_avx2(row + 74), 0);
-        INFER__IQ_VECTORS(INFER__BOOK_4(infer__book_iq3s, indices.at + 16 * (k / 2) + 4 * (k % 2)), 15);
+        INFER__IQ_VECTORS(INFER__BOOK_4(infer__book_iq3s, indices.at + 16 * (k / 2) + 4 * (k % 2), 8), 15);
     }
     infer__iq_d_avx2(src, row_bytes, 1.0f, d);
     infer__put_nibble_scales_avx2(src + 106, row_bytes, 2, d, out);
 }
 #undef INFER__IQ_VECTORS
-#undef INFER__BOOK_4
 
 /* ---- IQ1: moved down instead of signs ---------------------------------------------------------------------------- */
 
@@ -268,27 +287,34 @@ INFER__ON_avx2 INFER__INLINE void infer__put_1_avx2(const infer__iq_indices *ind
     }
 }
 
+/* down: what infer__put_1_avx2 wants as a and b. */
+INFER__ON_avx2 INFER__INLINE void infer__iq1_s_indices_avx2(const uint8_t *p, infer__iq_indices *to, __m256i *down) {
+    const __m256i up = _mm256_set1_epi64x(0x0000000400200100); /* bits 3 j .. to bits 8 .., j < 3 */
+    const __m256i bits = infer__twice_avx2(p + 34);
+    int h;
+    INFER__UNROLL for (h = 0; h < 2; h++) {
+        __m256i high;
+        down[h] = infer__words_4_avx2(bits, h);
+        high = _mm256_blend_epi16(_mm256_mullo_epi16(down[h], up), _mm256_srli_epi16(down[h], 1), 0x88);
+        high = _mm256_and_si256(high, _mm256_set1_epi16(0x700));
+        infer__put_indices_avx2(p + 2 + 16 * h, high, to->at + 16 * h);
+    }
+}
+
 INFER__ON_avx2 static void infer__iq1_s_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                     infer__unpacked *out) {
-    const __m256i up = _mm256_set1_epi64x(0x0000000400200100); /* bits 3 j .. to bits 8 .., j < 3 */
     infer__iq_scales scales;
     infer__iq_indices indices;
     const uint8_t *row = src;
     __m256 d[2];
-    int r, h;
+    int r;
     (void)n_blocks;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {
-        __m128i qh = _mm_loadu_si128((const __m128i *)(const void *)(row + 34)), s;
-        __m256i bits = _mm256_broadcastsi128_si256(qh), v[2];
-        INFER__UNROLL for (h = 0; h < 2; h++) {
-            __m256i high;
-            v[h] = infer__words_4_avx2(bits, h);
-            high = _mm256_blend_epi16(_mm256_mullo_epi16(v[h], up), _mm256_srli_epi16(v[h], 1), 0x88);
-            high = _mm256_and_si256(high, _mm256_set1_epi16(0x700));
-            infer__put_indices_avx2(row + 2 + 16 * h, high, indices.at + 16 * h);
-        }
+        __m128i s = _mm_loadu_si128((const __m128i *)(const void *)(row + 34));
+        __m256i v[2];
+        infer__iq1_s_indices_avx2(row, &indices, v);
         infer__put_1_avx2(&indices, v[0], v[1], out->q[r]);
-        s = _mm_and_si128(_mm_srli_epi16(qh, 11), _mm_set1_epi16(14)); /* twice the three bits */
+        s = _mm_and_si128(_mm_srli_epi16(s, 11), _mm_set1_epi16(14)); /* twice the three bits */
         s = _mm_or_si128(s, _mm_set1_epi16(1));
         _mm_storel_epi64((__m128i *)(void *)scales.of[r], _mm_packus_epi16(s, s));
     }
@@ -296,41 +322,52 @@ INFER__ON_avx2 static void infer__iq1_s_unpack_avx2(const uint8_t *src, uint64_t
     infer__put_collected_avx2(&scales, 4, d, out);
 }
 
-INFER__ON_avx2 static void infer__iq1_m_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                    infer__unpacked *out) {
+INFER__ON_avx2 INFER__INLINE void infer__iq1_m_indices_avx2(const uint8_t *p, infer__iq_indices *to, __m256i *down) {
     /* bytes 0 .. 7, twice each */
     const __m256i bytes = _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1, 4, -1, 4, -1, 5, -1,
                                            5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
-    const __m256i up = _mm256_set1_epi32(0x00100100), three = _mm256_set1_epi64x(0x0001000800400200);
+    const __m256i up = _mm256_set1_epi32(0x00100100), bits = infer__twice_avx2(p + 32);
+    int h;
+    INFER__UNROLL for (h = 0; h < 2; h++) { /* half a byte: three bits to bits 8 .. 10, down to bit 11 */
+        __m256i v = _mm256_shuffle_epi8(bits, _mm256_add_epi8(bytes, _mm256_set1_epi16((short)(8 * h))));
+        v = _mm256_mullo_epi16(v, up);
+        infer__put_indices_avx2(p + 16 * h, _mm256_and_si256(v, _mm256_set1_epi16(0x700)), to->at + 16 * h);
+        down[h] = _mm256_slli_epi16(v, 4);
+    }
+}
+
+/* Eight bytes: fp16 d in their top nibbles; below, 16 times 3 bits, to twice those and one. */
+INFER__ON_avx2 INFER__INLINE int32_t infer__iq1_m_half(const uint8_t *p) {
+    const uint64_t top = infer__load_u64(p);
+    return (int32_t)((top >> 12 & 0xf) | (top >> 24 & 0xf0) | (top >> 36 & 0xf00) | (top >> 48 & 0xf000));
+}
+INFER__ON_avx2 INFER__INLINE __m128i infer__iq1_m_factors_avx2(const uint8_t *p) {
+    __m256i s = _mm256_broadcastsi128_si256(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    s = _mm256_mullo_epi16(infer__words_4_avx2(s, 0), _mm256_set1_epi64x(0x0001000800400200));
+    s = _mm256_and_si256(_mm256_srli_epi16(s, 8), _mm256_set1_epi16(14));
+    s = _mm256_or_si256(s, _mm256_set1_epi16(1));
+    return _mm_packus_epi16(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+}
+
+INFER__ON_avx2 static void infer__iq1_m_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
+                                                    infer__unpacked *out) {
     infer__iq_scales scales;
     infer__iq_indices indices;
     uint16_t half[INFER__GROUP];
     const uint8_t *row = src;
     __m256 d[2];
-    int r, h;
+    int r;
     (void)n_blocks;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {
-        __m256i bits = infer__twice_avx2(row + 32), v[2], s;
-        uint64_t top = infer__load_u64(row + 48);
-        INFER__UNROLL for (h = 0; h < 2; h++) { /* half a byte: three bits to bits 8 .. 10, down to bit 11 */
-            v[h] = _mm256_shuffle_epi8(bits, _mm256_add_epi8(bytes, _mm256_set1_epi16((short)(8 * h))));
-            v[h] = _mm256_mullo_epi16(v[h], up);
-            infer__put_indices_avx2(row + 16 * h, _mm256_and_si256(v[h], _mm256_set1_epi16(0x700)),
-                                    indices.at + 16 * h);
-            v[h] = _mm256_slli_epi16(v[h], 4);
-        }
+        __m256i v[2];
+        infer__iq1_m_indices_avx2(row, &indices, v);
         infer__put_1_avx2(&indices, v[0], v[1], out->q[r]);
-        s = _mm256_broadcastsi128_si256(_mm_loadl_epi64((const __m128i *)(const void *)(row + 48)));
-        s = _mm256_srli_epi16(_mm256_mullo_epi16(infer__words_4_avx2(s, 0), three), 8); /* twice 3 bits, and one */
-        s = _mm256_or_si256(_mm256_and_si256(s, _mm256_set1_epi16(14)), _mm256_set1_epi16(1));
-        _mm_storeu_si128((__m128i *)(void *)scales.of[r],
-                         _mm_packus_epi16(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)));
-        half[r] = (uint16_t)((top >> 12 & 0xf) | (top >> 24 & 0xf0) | (top >> 36 & 0xf00) | (top >> 48 & 0xf000));
+        _mm_storeu_si128((__m128i *)(void *)scales.of[r], infer__iq1_m_factors_avx2(row + 48));
+        half[r] = (uint16_t)infer__iq1_m_half(row + 48);
     }
     infer__iq_d_avx2((const uint8_t *)half, 2, 0.125f, d);
     infer__put_collected_avx2(&scales, 8, d, out);
 }
-#undef INFER__BOOK_8
 
 /* ---- TQ1_0 ------------------------------------------------------------------------------------------------------- */
 
@@ -343,6 +380,12 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__next_digit_avx2(__m256i *v) {
     return _mm256_add_epi8(_mm256_set1_epi8(2), _mm256_add_epi8(not_1, not_2));
 }
 
+/* Digit t of 16 bytes: half a block each from value 160 on; of 4 bytes: four values each from value 240 on. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__tq1_0_rest_avx2(const uint8_t *p) {
+    return _mm256_setr_epi64x((int64_t)infer__load_u64(p + 32), (int64_t)infer__load_u64(p + 40),
+                              (int64_t)infer__load_u32(p + 48), 0);
+}
+
 INFER__ON_avx2 static void infer__tq1_0_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                     infer__unpacked *out) {
     const uint8_t *row = src;
@@ -352,9 +395,7 @@ INFER__ON_avx2 static void infer__tq1_0_unpack_avx2(const uint8_t *src, uint64_t
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {
         uint8_t *q = out->q[r];
         __m256i a = infer__load_32_avx2(row); /* digit t: block t */
-        /* digit t of 16 bytes: half a block each from value 160 on; of 4 bytes: four values each from value 240 on */
-        __m256i b = _mm256_setr_epi64x((int64_t)infer__load_u64(row + 32), (int64_t)infer__load_u64(row + 40),
-                                       (int64_t)infer__load_u32(row + 48), 0);
+        __m256i b = infer__tq1_0_rest_avx2(row);
         INFER__UNROLL for (t = 0; t < 5; t++) {
             __m256i v = infer__next_digit_avx2(&b);
             infer__put_block_avx2(q, 32 * t, infer__next_digit_avx2(&a));

@@ -266,17 +266,34 @@ INFER__ON_avx2 INFER__INLINE void infer__put_block_avx2(uint8_t *q, int k, __m25
     _mm_store_si128((__m128i *)(void *)(q + 64), _mm256_extracti128_si256(v, 1));
 }
 
+/* 0xff for the bits set among 32. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__bits_avx2(uint32_t bits) {
+    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+    const __m256i byte = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int32_t)bits), byte), bit), bit);
+}
+
+/* Block b of 32 values of a row; here 0 and 2. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__q1_0_block_avx2(const uint8_t *row, int b) {
+    return infer__and_avx2(infer__bits_avx2(infer__load_u32(row + 18 * (b / 4) + 2 + 4 * (b % 4))), 2);
+}
+
 INFER__ON_avx2 static void infer__q1_0_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                    infer__unpacked *out) {
     const uint8_t *row = src;
     int r, b;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
-        for (b = 0; b < n_blocks; b++) {
-            __m256i bits = _mm256_set1_epi32((int32_t)infer__load_u32(row + 18 * (b / 4) + 2 + 4 * (b % 4)));
-            bits = _mm256_blend_epi32(infer__sixteens_avx2(bits, 0), infer__sixteens_avx2(bits, 2), 0xf0);
-            infer__put_block_avx2(out->q[r], 32 * b, _mm256_srli_epi16(bits, 3)); /* 0 and 2 */
-        }
+        for (b = 0; b < n_blocks; b++)
+            infer__put_block_avx2(out->q[r], 32 * b, infer__q1_0_block_avx2(row, b));
     for (b = 0; b < n_blocks; b++) infer__put_scales_avx2(src + 18 * (b / 4), row_bytes, 0, b, out);
+}
+
+INFER__ON_avx2 INFER__INLINE __m256i infer__q2_0_block_avx2(const uint8_t *row, int b) {
+    const uint8_t *p = row + 18 * (b / 2) + 2 + 8 * (b % 2);
+    __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    v = _mm256_or_si256(v, _mm256_slli_epi32(v, 12)); /* a byte's pairs of bits to the low ends of four bytes */
+    v = _mm256_or_si256(v, _mm256_slli_epi32(v, 6));
+    return infer__and_avx2(v, 3);
 }
 
 INFER__ON_avx2 static void infer__q2_0_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
@@ -284,13 +301,7 @@ INFER__ON_avx2 static void infer__q2_0_unpack_avx2(const uint8_t *src, uint64_t 
     const uint8_t *row = src;
     int r, b;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
-        for (b = 0; b < n_blocks; b++) {
-            const uint8_t *p = row + 18 * (b / 2) + 2 + 8 * (b % 2);
-            __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
-            v = _mm256_or_si256(v, _mm256_slli_epi32(v, 12)); /* a byte's pairs of bits to the low ends of four bytes */
-            v = _mm256_or_si256(v, _mm256_slli_epi32(v, 6));
-            infer__put_block_avx2(out->q[r], 32 * b, infer__and_avx2(v, 3));
-        }
+        for (b = 0; b < n_blocks; b++) infer__put_block_avx2(out->q[r], 32 * b, infer__q2_0_block_avx2(row, b));
     for (b = 0; b < n_blocks; b++) infer__put_scales_avx2(src + 18 * (b / 2), row_bytes, 0, b, out);
 }
 
@@ -304,17 +315,19 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__ue4m3_avx2(__m256i byte) {
     return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(byte, _mm256_set1_epi32(127))), v);
 }
 
+/* 8 bytes hold 16 values: low halves, then high halves. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__nvfp4_block_avx2(const uint8_t *row, int b) {
+    __m256i v = _mm256_permute4x64_epi64(infer__twice_avx2(row + 36 * (b / 2) + 4 + 16 * (b % 2)), 0x50);
+    v = _mm256_blend_epi32(v, _mm256_srli_epi16(v, 4), 0xcc);
+    return _mm256_shuffle_epi8(infer__fp4_table_avx2(), infer__low_nibbles_avx2(v));
+}
+
 INFER__ON_avx2 static void infer__nvfp4_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                     infer__unpacked *out) {
-    const __m256i table = infer__fp4_table_avx2();
     const uint8_t *row = src;
     int r, b, i;
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead))
-        for (b = 0; b < n_blocks; b++) { /* 8 bytes hold 16 values: low halves, then high halves */
-            __m256i v = _mm256_permute4x64_epi64(infer__twice_avx2(row + 36 * (b / 2) + 4 + 16 * (b % 2)), 0x50);
-            v = _mm256_blend_epi32(v, _mm256_srli_epi16(v, 4), 0xcc);
-            infer__put_block_avx2(out->q[r], 32 * b, _mm256_shuffle_epi8(table, infer__low_nibbles_avx2(v)));
-        }
+        for (b = 0; b < n_blocks; b++) infer__put_block_avx2(out->q[r], 32 * b, infer__nvfp4_block_avx2(row, b));
     for (b = 0; b < n_blocks; b += 2)
         for (r = 0; r < INFER__GROUP; r += 8) {
             int32_t four[8];
