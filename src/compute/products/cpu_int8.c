@@ -16,6 +16,7 @@ enum {
     INFER__INT8_PANEL = 512,  /* columns whose sums a worker holds, at most: 64 KiB */
     INFER__INT8_FEW = 4,      /* fewer columns are not worth a tile of two groups */
     INFER__CHUNK_BYTES = 320, /* of a row at most, in any type that unpacks: Q8_0 has 272 */
+    INFER__ROW_LEAST = 512,   /* columns from which on a row is a stream; with fewer 16 rows at a time are faster */
     INFER__ROW_SPAN = 64,     /* chunks of a row whose t is kept, at most */
     INFER__ALONE_ASKS = 23    /* of an infer__alone_fn for what comes next, at most; the rest is asked for after it */
 };
@@ -45,12 +46,12 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #if defined(INFER__SIMD_AVX512)
 #  if defined(INFER__AMX)
     {"amxint8", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AMXINT8,
-     infer__quantise_avx512, infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), infer__rows_avx2_wide,
-     INFER__COUNT(infer__rows_avx2_wide), &infer__int8_many_amx},
+     infer__quantise_avx512, infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), infer__rows_avx512,
+     INFER__COUNT(infer__rows_avx512), &infer__int8_many_amx},
 #  endif
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
-     infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), infer__rows_avx2_wide,
-     INFER__COUNT(infer__rows_avx2_wide), NULL},
+     infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), infer__rows_avx512,
+     INFER__COUNT(infer__rows_avx512), NULL},
     {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0,
      infer__rows_avx2, INFER__COUNT(infer__rows_avx2), NULL},
 #endif
@@ -216,6 +217,7 @@ static void infer__int8_weight_init(const infer__ctx *c, const infer__weight *w,
     out->unpack = c->unpack[infer__quant_index(w->type)];
     out->row = infer__row_find(w->type, c->int8);
     out->alone = infer__alone_find(w->type, c->int8);
+    if (out->alone && w->cols < INFER__ROW_LEAST) out->row = NULL;
     out->rows = w->rows;
     out->chunks = infer__chunks(w->cols);
     last = w->cols - (out->chunks - 1) * INFER__CHUNK;
@@ -283,33 +285,20 @@ static const uint8_t *infer__int8_following(const infer__int8_weight *w, int32_t
 }
 
 #if defined(INFER__SIMD_AVX2)
-/* t of `n` chunks of row r from chunk `first` on. What a row's last chunk lacks is read from the next row; after the
- * last rows of a weight there is none, so that chunk is copied. */
-static void infer__int8_row(const infer__int8_weight *w, int64_t r, int32_t first, int32_t n, const infer__x8 *x,
-                            int64_t x_step, infer__int8_scratch *s, float *t) {
-    const uint8_t *p = w->data + (uint64_t)r * w->row_bytes + (uint64_t)first * (uint64_t)w->chunk_bytes;
-    const int32_t whole = (uint64_t)(w->end - p) >= (uint64_t)n * (uint64_t)w->chunk_bytes ? n : n - 1;
-    w->row(p, whole, x, x_step, t);
-    if (whole == n) return;
-    memset(s->copy, 0, INFER__CHUNK_BYTES);
-    memcpy(s->copy, p + (uint64_t)whole * (uint64_t)w->chunk_bytes, (size_t)w->last_bytes);
-    w->row(s->copy, 1, x + whole * x_step, x_step, t + whole * (INFER__CHUNK / 32));
-}
-
-/* One column, a row after the other. */
-static void infer__int8_row_by_row(const infer__int8_weight *w, const infer__int8_block *b, const infer__x8 *x,
-                                   infer__int8_scratch *s) {
+/* One column, a row after the other: all whole chunks, which are counted. */
+static int32_t infer__int8_row_by_row(const infer__int8_weight *w, const infer__int8_block *b, const infer__x8 *x,
+                                      infer__int8_scratch *s) {
+    const int32_t whole = w->last_blocks == INFER__CHUNK / 32 ? w->chunks : w->chunks - 1;
     int32_t i, k, c, n;
     for (i = 0; i < b->n; i += 8)
-        for (c = 0; c < w->chunks; c += n) {
+        for (c = 0; c < whole; c += n) {
             const infer__x8 *from = x + (int64_t)c * b->x_rows;
-            int32_t blocks;
-            n = INFER__MIN(w->chunks - c, INFER__ROW_SPAN);
-            blocks = n * (INFER__CHUNK / 32) - (c + n == w->chunks ? INFER__CHUNK / 32 - w->last_blocks : 0);
-            for (k = 0; k < INFER__MIN(b->n - i, 8); k++)
-                infer__int8_row(w, b->r + i + k, c, n, from, b->x_rows, s, s->t[k]);
-            infer__add_rows_avx2(s->t[0], INFER__COUNT(s->t[0]), blocks, from, b->x_rows, s->y + i);
+            const uint8_t *p = w->data + (uint64_t)(b->r + i) * w->row_bytes + (uint64_t)c * (uint64_t)w->chunk_bytes;
+            n = INFER__MIN(whole - c, INFER__ROW_SPAN);
+            for (k = 0; k < INFER__MIN(b->n - i, 8); k++, p += w->row_bytes) w->row(p, n, from, b->x_rows, s->t[k]);
+            infer__add_rows_avx2(s->t[0], INFER__COUNT(s->t[0]), n, from, b->x_rows, s->y + i);
         }
+    return whole;
 }
 #endif
 
@@ -322,7 +311,7 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     uint64_t stride;
     int alone;
     const int32_t n = b->n, n_x = b->n_x;
-    int32_t i, g;
+    int32_t i = 0, g;
     a.w = s->w;
     a.tile = s->tile;
 #if defined(INFER__AMX)
@@ -339,13 +328,11 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     a.x = c->cpu->x8 + b->first;
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
 #if defined(INFER__SIMD_AVX2)
-    if (n_x == 1 && w->row) {
-        infer__int8_row_by_row(w, b, infer__x8_col(&a, 0), s);
-        return;
-    }
+    if (n_x == 1 && w->row) i = infer__int8_row_by_row(w, b, infer__x8_col(&a, 0), s);
+    a.x += (int64_t)i * b->x_rows;
 #endif
     if (many) many->begin();
-    for (i = 0; i < w->chunks; i++, a.x += b->x_rows) {
+    for (; i < w->chunks; i++, a.x += b->x_rows) {
         a.n_blocks = i == w->chunks - 1 ? w->last_blocks : INFER__CHUNK / 32;
         alone = n_x == 1 && w->alone && a.n_blocks == INFER__CHUNK / 32;
         for (g = 0; g < a.n_groups; g++) {

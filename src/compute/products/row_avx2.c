@@ -58,11 +58,11 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__row_floats_avx2(const __m256i *s, con
     return has_min ? _mm256_fmadd_ps(min[1], _mm256_loadu_ps(x->fsum16[1]), t) : t;
 }
 
-/* y[r] += t * d over n_blocks blocks of eight rows; t of row r is at t + r * stride. */
-INFER__ON_avx2 static void infer__add_rows_avx2(const float *t, int64_t stride, int n_blocks, const infer__x8 *x,
+/* y[r] += t * d over n_chunks chunks of eight rows; t of row r is at t + r * stride. */
+INFER__ON_avx2 static void infer__add_rows_avx2(const float *t, int64_t stride, int n_chunks, const infer__x8 *x,
                                                 int64_t x_step, float *y) {
     __m256 acc = _mm256_loadu_ps(y);
-    for (; n_blocks > 0; n_blocks -= 8, t += 8, x += x_step) {
+    for (; n_chunks > 0; n_chunks--, t += 8, x += x_step) {
         __m256 r[8], v[8];
         int i;
         INFER__UNROLL for (i = 0; i < 4; i++) { /* blocks 0 .. 3 of rows i and i + 4; blocks 4 .. 7 */
@@ -80,10 +80,7 @@ INFER__ON_avx2 static void infer__add_rows_avx2(const float *t, int64_t stride, 
             r[i + 2] = _mm256_shuffle_ps(v[i + 1], v[i + 3], 0x44);
             r[i + 3] = _mm256_shuffle_ps(v[i + 1], v[i + 3], 0xee);
         }
-        INFER__UNROLL for (i = 0; i < 8; i++) {
-            if (i >= n_blocks) break;
-            acc = _mm256_fmadd_ps(r[i], _mm256_set1_ps(x->d[i]), acc);
-        }
+        INFER__UNROLL for (i = 0; i < 8; i++) acc = _mm256_fmadd_ps(r[i], _mm256_set1_ps(x->d[i]), acc);
     }
     _mm256_storeu_ps(y, acc);
 }
@@ -123,10 +120,6 @@ INFER__ROW_BLOCKS(mxfp4, 17, 0, 4, 12,
                   scale[0] = infer__e8m0_avx2(infer__eight_bytes_avx2(p, 17)))
 #undef INFER__ROW_FIFTHS
 #undef INFER__ROW_BLOCKS
-
-/* Of a level that unpacks with AVX-512: memory is the limit of this type, so one stream counts for more than the width
- * of a register. */
-static const infer__row_row infer__rows_avx2_wide[] = {{8, infer__q8_0_row_avx2}};
 
 /* ---- blocks of 256 values --------------------------------------------------------------------------------------- */
 
