@@ -69,7 +69,7 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #endif
 #if defined(INFER__HAS_AVXVNNI)
     {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni, NULL, 0,
-     infer__rows_avx2, INFER__COUNT(infer__rows_avx2), NULL},
+     infer__rows_avxvnni, INFER__COUNT(infer__rows_avxvnni), NULL},
 #endif
 #if defined(INFER__SIMD_AVX2)
     {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, NULL, 0, infer__rows_avx2,

@@ -20,22 +20,24 @@ INFER__ON_avx2 INFER__INLINE __m128i infer__load_16_avx2(const void *p) { return
 /* s[b] = the partial sums of block b, whose codes are v. */
 #define INFER__BLOCK_SUMS(b, v, fit) s[b] = infer__products_avx2(v, infer__load_32_avx2(x + 32 * (b)), fit)
 
-/* t of n_chunks chunks of a row, 8 each. NAME_sums_avx2: fills s. NAME_scales_avx2: of first halves and second halves of
+/* t of n_chunks chunks of a row, 8 each. NAME_sums_L: fills s. NAME_scales_avx2: of first halves and second halves of
  * blocks (grain 16) or of blocks. fit: infer__int8_fit, or that of the codes without their signs. */
-#define INFER__ROW_AVX2(name, bytes, grain, has_min, fit, offset)                                                      \
-    INFER__ON_avx2 static void infer__##name##_row_avx2(const uint8_t *p, int n_chunks, const infer__x8 *x,            \
-                                                        int64_t x_step, float *t) {                                    \
-        for (; n_chunks > 0; n_chunks--, p += (bytes), x += x_step, t += 8) {                                            \
+#define INFER__ROW_LEVEL(L, name, bytes, grain, has_min, fit, offset)                                                  \
+    INFER__ON_##L static void infer__##name##_row_##L(const uint8_t *p, int n_chunks, const infer__x8 *x,              \
+                                                      int64_t x_step, float *t) {                                      \
+        for (; n_chunks > 0; n_chunks--, p += (bytes), x += x_step, t += 8) {                                          \
             __m256i s[8];                                                                                              \
             __m256 scale[2], min[2];                                                                                   \
             int k;                                                                                                     \
             INFER__UNROLL for (k = 0; k < (bytes); k += 64) INFER__PREFETCH_FAR(p + INFER__ROW_AHEAD + k);             \
-            infer__##name##_sums_avx2(p, x->q, s);                                                                     \
+            infer__##name##_sums_##L(p, x->q, s);                                                                      \
             infer__add_across_avx2(s, (fit) < 2 ? 0 : (fit));                                                          \
             infer__##name##_scales_avx2(p, scale, min);                                                                \
             _mm256_storeu_ps(t, infer__row_floats_avx2(s, x, scale, min, grain, has_min, offset));                     \
         }                                                                                                              \
     }
+#define INFER__ROW_AVX2(name, bytes, grain, has_min, fit, offset) \
+    INFER__ROW_LEVEL(avx2, name, bytes, grain, has_min, fit, offset)
 
 INFER__ON_avx2 INFER__INLINE __m256 infer__row_floats_avx2(const __m256i *s, const infer__x8 *x, const __m256 *scale,
                                                            const __m256 *min, int grain, int has_min, int offset) {
@@ -279,4 +281,22 @@ INFER__ON_avx2 INFER__INLINE void infer__iq4_xs_scales_avx2(const uint8_t *p, __
     scale[0] = _mm256_mul_ps(infer__one_half_avx2(p), _mm256_cvtepi32_ps(_mm256_sub_epi32(low, _mm256_set1_epi32(32))));
 }
 INFER__ROW_AVX2(iq4_xs, 136, 32, 0, 0, 0)
+
+/* ---- codes beyond 127, with AVX-VNNI ------------------------------------------------------------------------------ */
+
+#  if defined(INFER__HAS_AVXVNNI)
+/* code: of block i, 128 too large. */
+#    define INFER__ROW_VNNI(name, bytes, code)                                                                         \
+      INFER__ON_avxvnni INFER__INLINE void infer__##name##_sums_avxvnni(const uint8_t *p, const int8_t *x,             \
+                                                                        __m256i *s) {                                  \
+        int i;                                                                                                         \
+        INFER__UNROLL for (i = 0; i < 8; i++) s[i] =                                                                   \
+            infer__i_dot_avxvnni(_mm256_setzero_si256(), code, infer__load_32_avx2(x + 32 * i));                       \
+      }                                                                                                                \
+      INFER__ROW_LEVEL(avxvnni, name, bytes, 32, 0, 0, 128)
+INFER__ROW_VNNI(q8_0, 272, infer__i_flip_avx2(infer__load_32_avx2(p + 34 * i + 2)))
+INFER__ROW_VNNI(iq4_nl, 144, _mm256_shuffle_epi8(infer__iq4_table_avx2(), infer__block_nibbles_avx2(p + 18 * i + 2)))
+INFER__ROW_VNNI(iq4_xs, 136, _mm256_shuffle_epi8(infer__iq4_table_avx2(), infer__block_nibbles_avx2(p + 8 + 16 * i)))
+#    undef INFER__ROW_VNNI
+#  endif
 #endif

@@ -54,25 +54,6 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__top_scales_avx2(__m256 d, float f, __
 
 /* ---- IQ2, IQ3 --------------------------------------------------------------------------------------------------- */
 
-/* The second words of eight pairs, packed. */
-INFER__ON_avx2 INFER__INLINE __m256i infer__odd_words_avx2(const uint8_t *p) {
-    return _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(infer__load_32_avx2(p)),
-                                                 _mm256_castsi256_ps(infer__load_32_avx2(p + 32)), 0xdd));
-}
-
-INFER__ON_avx2 INFER__INLINE void infer__iq2_xxs_sums_avx2(const uint8_t *p, const int8_t *x, __m256i *s) {
-    const __m256i signs = infer__words_apart_avx2(infer__four_sevens_avx2(infer__odd_words_avx2(p + 2)));
-    int i;
-    INFER__UNROLL for (i = 0; i < 8; i++) INFER__SIGNED_SUMS(i, INFER__BOOK_8(infer__book_iq2xxs, p + 2 + 8 * i, 2),
-                                                             infer__word_bits_avx2(signs, infer__packed_at(i)), 2);
-}
-INFER__ON_avx2 INFER__INLINE void infer__iq2_xxs_scales_avx2(const uint8_t *p, __m256 *scale, __m256 *min) {
-    (void)min;
-    scale[0] = infer__top_scales_avx2(infer__one_half_avx2(p), 0.125f,
-                                      _mm256_permute4x64_epi64(infer__odd_words_avx2(p + 2), 0xd8));
-}
-INFER__ROW_AVX2(iq2_xxs, 66, 32, 0, 2, 0)
-
 INFER__ON_avx2 INFER__INLINE void infer__iq2_xs_sums_avx2(const uint8_t *p, const int8_t *x, __m256i *s) {
     infer__iq_indices indices;
     const __m256i signs =
@@ -172,29 +153,6 @@ INFER__ON_avx2 INFER__INLINE void infer__iq1_m_scales_avx2(const uint8_t *p, __m
 }
 INFER__ROW_AVX2(iq1_m, 56, 16, 0, 4, 9)
 
-/* ---- TQ1_0 ------------------------------------------------------------------------------------------------------- */
-
-INFER__ON_avx2 INFER__INLINE void infer__tq1_0_sums_avx2(const uint8_t *p, const int8_t *x, __m256i *s) {
-    __m256i a = infer__load_32_avx2(p), b = infer__tq1_0_rest_avx2(p), v[5];
-    __m128i four;
-    int i;
-    INFER__UNROLL for (i = 0; i < 5; i++) {
-        INFER__BLOCK_SUMS(i, infer__next_digit_avx2(&a), 8);
-        v[i] = infer__next_digit_avx2(&b);
-    }
-    INFER__BLOCK_SUMS(5, _mm256_permute2x128_si256(v[0], v[1], 0x20), 8);
-    INFER__BLOCK_SUMS(6, _mm256_permute2x128_si256(v[2], v[3], 0x20), 8);
-    four = _mm_unpacklo_epi64(
-        _mm_unpacklo_epi32(_mm256_extracti128_si256(v[0], 1), _mm256_extracti128_si256(v[1], 1)),
-        _mm_unpacklo_epi32(_mm256_extracti128_si256(v[2], 1), _mm256_extracti128_si256(v[3], 1)));
-    INFER__BLOCK_SUMS(7, _mm256_inserti128_si256(v[4], four, 1), 8);
-}
-INFER__ON_avx2 INFER__INLINE void infer__tq1_0_scales_avx2(const uint8_t *p, __m256 *scale, __m256 *min) {
-    (void)min;
-    scale[0] = infer__one_half_avx2(p + 52);
-}
-INFER__ROW_AVX2(tq1_0, 54, 32, 0, 8, 1)
-
 /* ---- blocks of 64 and 128 values --------------------------------------------------------------------------------- */
 
 #define INFER__ROW_SUMS(name, fit)                                                                                     \
@@ -240,31 +198,34 @@ INFER__ROW_AVX2(nvfp4, 144, 16, 0, 4, 12)
 #undef INFER__BOOK_8
 #undef INFER__BOOK_4
 
-static const infer__row_row infer__rows_avx2[] = {
-    {2, infer__q4_0_row_avx2},
-    {8, infer__q8_0_row_avx2},
-    INFER__QUANT(Q4_1, 3, infer__q4_1_row_avx2)
-    INFER__QUANT(Q5_0, 6, infer__q5_0_row_avx2)
-    INFER__QUANT(Q5_1, 7, infer__q5_1_row_avx2)
-    INFER__QUANT(Q2_K, 10, infer__q2_k_row_avx2)
-    INFER__QUANT(Q3_K, 11, infer__q3_k_row_avx2)
-    INFER__QUANT(Q4_K, 12, infer__q4_k_row_avx2)
-    INFER__QUANT(Q5_K, 13, infer__q5_k_row_avx2)
-    INFER__QUANT(Q6_K, 14, infer__q6_k_row_avx2)
-    INFER__QUANT(IQ2_XXS, 16, infer__iq2_xxs_row_avx2)
-    INFER__QUANT(IQ2_XS, 17, infer__iq2_xs_row_avx2)
-    INFER__QUANT(IQ3_XXS, 18, infer__iq3_xxs_row_avx2)
-    INFER__QUANT(IQ1_S, 19, infer__iq1_s_row_avx2)
-    INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_row_avx2)
-    INFER__QUANT(IQ3_S, 21, infer__iq3_s_row_avx2)
-    INFER__QUANT(IQ2_S, 22, infer__iq2_s_row_avx2)
-    INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_row_avx2)
-    INFER__QUANT(IQ1_M, 29, infer__iq1_m_row_avx2)
-    INFER__QUANT(TQ1_0, 34, infer__tq1_0_row_avx2)
-    INFER__QUANT(TQ2_0, 35, infer__tq2_0_row_avx2)
-    INFER__QUANT(MXFP4, 39, infer__mxfp4_row_avx2)
-    INFER__QUANT(NVFP4, 40, infer__nvfp4_row_avx2)
-    INFER__QUANT(Q1_0, 41, infer__q1_0_row_avx2)
+/* wide: the level of types with codes beyond 127. */
+#define INFER__ROWS(wide)                                                                                              \
+    {2, infer__q4_0_row_avx2},                                                                                         \
+    {8, infer__q8_0_row_##wide},                                                                                       \
+    INFER__QUANT(Q4_1, 3, infer__q4_1_row_avx2)                                                                        \
+    INFER__QUANT(Q5_0, 6, infer__q5_0_row_avx2)                                                                        \
+    INFER__QUANT(Q5_1, 7, infer__q5_1_row_avx2)                                                                        \
+    INFER__QUANT(Q2_K, 10, infer__q2_k_row_avx2)                                                                       \
+    INFER__QUANT(Q3_K, 11, infer__q3_k_row_avx2)                                                                       \
+    INFER__QUANT(Q4_K, 12, infer__q4_k_row_avx2)                                                                       \
+    INFER__QUANT(Q5_K, 13, infer__q5_k_row_avx2)                                                                       \
+    INFER__QUANT(Q6_K, 14, infer__q6_k_row_avx2)                                                                       \
+    INFER__QUANT(IQ2_XS, 17, infer__iq2_xs_row_avx2)                                                                   \
+    INFER__QUANT(IQ3_XXS, 18, infer__iq3_xxs_row_avx2)                                                                 \
+    INFER__QUANT(IQ1_S, 19, infer__iq1_s_row_avx2)                                                                     \
+    INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_row_##wide)                                                                 \
+    INFER__QUANT(IQ3_S, 21, infer__iq3_s_row_avx2)                                                                     \
+    INFER__QUANT(IQ2_S, 22, infer__iq2_s_row_avx2)                                                                     \
+    INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_row_##wide)                                                                 \
+    INFER__QUANT(IQ1_M, 29, infer__iq1_m_row_avx2)                                                                     \
+    INFER__QUANT(TQ2_0, 35, infer__tq2_0_row_avx2)                                                                     \
+    INFER__QUANT(MXFP4, 39, infer__mxfp4_row_avx2)                                                                     \
+    INFER__QUANT(NVFP4, 40, infer__nvfp4_row_avx2)                                                                     \
+    INFER__QUANT(Q1_0, 41, infer__q1_0_row_avx2)                                                                       \
     INFER__QUANT(Q2_0, 42, infer__q2_0_row_avx2)
-};
+static const infer__row_row infer__rows_avx2[] = {INFER__ROWS(avx2)};
+#  if defined(INFER__HAS_AVXVNNI)
+static const infer__row_row infer__rows_avxvnni[] = {INFER__ROWS(avxvnni)};
+#  endif
+#undef INFER__ROWS
 #endif

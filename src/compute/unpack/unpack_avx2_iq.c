@@ -380,12 +380,6 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__next_digit_avx2(__m256i *v) {
     return _mm256_add_epi8(_mm256_set1_epi8(2), _mm256_add_epi8(not_1, not_2));
 }
 
-/* Digit t of 16 bytes: half a block each from value 160 on; of 4 bytes: four values each from value 240 on. */
-INFER__ON_avx2 INFER__INLINE __m256i infer__tq1_0_rest_avx2(const uint8_t *p) {
-    return _mm256_setr_epi64x((int64_t)infer__load_u64(p + 32), (int64_t)infer__load_u64(p + 40),
-                              (int64_t)infer__load_u32(p + 48), 0);
-}
-
 INFER__ON_avx2 static void infer__tq1_0_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
                                                     infer__unpacked *out) {
     const uint8_t *row = src;
@@ -395,7 +389,9 @@ INFER__ON_avx2 static void infer__tq1_0_unpack_avx2(const uint8_t *src, uint64_t
     for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {
         uint8_t *q = out->q[r];
         __m256i a = infer__load_32_avx2(row); /* digit t: block t */
-        __m256i b = infer__tq1_0_rest_avx2(row);
+        /* digit t of 16 bytes: half a block each from value 160 on; of 4 bytes: four values each from value 240 on */
+        __m256i b = _mm256_setr_epi64x((int64_t)infer__load_u64(row + 32), (int64_t)infer__load_u64(row + 40),
+                                       (int64_t)infer__load_u32(row + 48), 0);
         INFER__UNROLL for (t = 0; t < 5; t++) {
             __m256i v = infer__next_digit_avx2(&b);
             infer__put_block_avx2(q, 32 * t, infer__next_digit_avx2(&a));
