@@ -437,6 +437,8 @@ def uninitialised(t):
     if not shutil.which("valgrind"):
         t.skip("vector code under valgrind", "valgrind is not installed")
         return
+    if t.step("compile what counts instructions", ["make", "-s", "build/bench_count"]):
+        t.step("instructions of products, by type", [PY, "tests/bench_count.py", "--limit", "40"])
     exe = "build/check-vectors"
     if t.step("compile vector code for valgrind", [CC, "-std=c11", "-g", "-O1", "-DINFER_QUIET", "-DINFER_NO_GPU", "-Itests",
                                                    '-DCHECK_FILE="cpu_suites.c"', "-DCHECK_SUITE=suite_cpu", "tests/check.c", "-o", exe] + LIBS):
@@ -509,6 +511,7 @@ def group_cross(t):
         systems.append(("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"], TEXTS))
     groups = [lambda t, s=s: system(t, *s) for s in systems if os.environ.get("ONLY", s[0]) == s[0]]
     groups += [lambda t: t.step("compile for other systems", [PY, "tests/compile/run.py", "--cross"])] * ("ONLY" not in os.environ)
+    groups += [arm_counts] * (os.environ.get("ONLY", "ARM") == "ARM")
     groups += [amx_twin] * (os.environ.get("ONLY", "AMX") == "AMX")
     groups += [lambda t, b=b: embedded(t, *b) for b in BOARDS if os.environ.get("ONLY", b[0]) == b[0]]
     groups += [web_page] * (os.environ.get("ONLY", "page") == "page")
@@ -532,6 +535,14 @@ CPUS = (
     ("WebAssembly", ["clang-19", "--target=wasm32-wasi", "-msimd128", "-DINFER_NO_THREADS"],
      [("SIMD128", ["node", "--no-warnings", "tests/wasi.mjs"])]),
 )
+
+
+def arm_counts(t):
+    missing = [x for x in ("aarch64-linux-gnu-gcc", "qemu-aarch64") if not shutil.which(x)]
+    if missing:
+        t.skip("instructions of ARM's products", "%s is not installed" % " and ".join(missing))
+        return
+    t.step("instructions of ARM's products, by type and level", [PY, "tests/bench_count.py", "--arch", "aarch64", "--limit", "40"])
 
 
 def arithmetic_elsewhere(t, name, cc, runs):

@@ -81,7 +81,7 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #if defined(INFER__SIMD_RVV)
     {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide, NULL, 0, NULL, 0, NULL},
 #elif defined(INFER__SIMD_WASM)
-    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_wide, NULL, 0, NULL, 0, NULL},
+    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, NULL, 0, NULL, 0, NULL},
 #endif
     {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL, 0, NULL},
 };

@@ -1,35 +1,21 @@
-/* int8_other.c: integer dot products with the vectors of RISC-V (RVV 1.0) and of WebAssembly (SIMD128).
+/* int8_other.c: integer dot products with the vectors of RISC-V (RVV 1.0).
  *
- * Owns:  the rvv and simd128 rows of INT8. Both exist if the compiler's target has them: WebAssembly cannot
- *        choose at run time, and gcc 12 has no RVV functions at all.
+ * Owns:  the rvv row of INT8. It exists if the compiler's target has them: gcc 12 has no RVV functions at all.
  * How:   rows are multiplied as stored, 16 codes at a time, signed (a wide type's top bit is flipped): products of 16
- *        bits, added in pairs. The float arithmetic of a block is the scalar row's.
- * Numbers: none: RVV has run under qemu, SIMD128 under node.
+ *        bits, added in 32.
+ * Numbers: none: it has run under qemu.
  * Start: infer__dots_wide.
  */
 #include "cpu_int8.h"
 
-#if defined(INFER__SIMD_RVV) || defined(INFER__SIMD_WASM)
-
-#  if defined(INFER__SIMD_RVV)
-#    include <riscv_vector.h>
+#if defined(INFER__SIMD_RVV)
+#  include <riscv_vector.h>
 /* Sum of 16 products of signed bytes; flip is 0x80 for wide types. */
 INFER__INLINE int32_t infer__dot16_wide(const uint8_t *q, uint8_t flip, const int8_t *x) {
     vint8m1_t w = __riscv_vreinterpret_v_u8m1_i8m1(__riscv_vxor_vx_u8m1(__riscv_vle8_v_u8m1(q, 16), flip, 16));
     vint16m2_t p = __riscv_vwmul_vv_i16m2(w, __riscv_vle8_v_i8m1(x, 16), 16);
     return __riscv_vmv_x_s_i32m1_i32(__riscv_vwredsum_vs_i16m2_i32m1(p, __riscv_vmv_s_x_i32m1(0, 1), 16));
 }
-#  else
-#    include <wasm_simd128.h>
-INFER__INLINE int32_t infer__dot16_wide(const uint8_t *q, uint8_t flip, const int8_t *x) {
-    v128_t w = wasm_v128_xor(wasm_v128_load(q), wasm_u8x16_splat(flip)), v = wasm_v128_load(x);
-    /* two products fit 16 bits: 2 * 128 * 127 = 32512 */
-    v128_t p = wasm_i16x8_add(wasm_i16x8_extmul_low_i8x16(w, v), wasm_i16x8_extmul_high_i8x16(w, v));
-    v128_t s = wasm_i32x4_extadd_pairwise_i16x8(p);
-    s = wasm_i32x4_add(s, wasm_i32x4_shuffle(s, s, 2, 3, 0, 1));
-    return wasm_i32x4_extract_lane(s, 0) + wasm_i32x4_extract_lane(s, 1);
-}
-#  endif
 
 static void infer__dots_wide(const infer__dots_args *a) {
     const infer__quant *t = a->type;
