@@ -46,6 +46,7 @@ INFER__SMALL_END
 #include "compute/unpack/unpack_neon_iq.c"
 #include "compute/products/row_avx2.c"     /* one column without unpacking first */
 #include "compute/products/row_avx2_iq.c"
+#include "compute/products/row_wasm.c"
 #include "compute/products/alone_avx512.c"
 #include "compute/products/alone_arm.c"
 INFER__SMALL_BEGIN

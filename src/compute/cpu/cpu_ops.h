@@ -21,6 +21,8 @@
 #  include <immintrin.h>
 #elif defined(INFER__SIMD_ARM)
 #  include <arm_neon.h>
+#elif defined(INFER__SIMD_WASM)
+#  include <wasm_simd128.h>
 #endif
 
 #define INFER__ON_scalar
@@ -458,4 +460,13 @@ INFER__DEFINE_DOTS(neon)
 
 INFER__SMALL_END
 
+#if defined(INFER__SIMD_WASM)
+/* infer__f16_f32 of four words of 32 bits; WebAssembly flushes no subnormals. */
+INFER__INLINE v128_t infer__four_halves_simd128(v128_t h) {
+    v128_t m = wasm_i32x4_shl(wasm_v128_and(h, wasm_i32x4_splat(0x7fff)), 13), v, infinite;
+    v = wasm_f32x4_mul(m, wasm_f32x4_splat(0x1p112f));
+    infinite = wasm_v128_and(wasm_i32x4_ge(m, wasm_i32x4_splat(0x0f800000)), wasm_i32x4_splat(0x7f800000));
+    return wasm_v128_or(wasm_v128_or(v, infinite), wasm_i32x4_shl(wasm_v128_and(h, wasm_i32x4_splat(0x8000)), 16));
+}
+#endif
 #endif

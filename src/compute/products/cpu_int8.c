@@ -29,7 +29,7 @@ typedef struct infer__int8_scratch {
     infer__tile_scratch tiles;
 #endif
     uint8_t copy[INFER__GROUP * INFER__CHUNK_BYTES + INFER__OVERREAD]; /* rows at the end of a weight */
-#if defined(INFER__SIMD_AVX2)
+#if defined(INFER__ADD_ROWS)
     float t[8][INFER__ROW_SPAN * INFER__CHUNK / 32]; /* of eight rows */
 #endif
     float y[]; /* the sums of cpu_run.panel columns, INFER__INT8_ROWS each */
@@ -42,12 +42,13 @@ static int64_t infer__int8_scratch_len(int32_t panel) {
 
 /* ---- levels ------------------------------------------------------------------------------------------------ */
 
-static const infer__int8 infer__int8_levels[] = { /* best first */
+static const infer__int8 infer__int8_levels[] = {
+    /* best first */
 #if defined(INFER__SIMD_AVX512)
 #  if defined(INFER__AMX)
     {"amxint8", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AMXINT8,
-     infer__quantise_avx512, infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), infer__rows_avx512,
-     INFER__COUNT(infer__rows_avx512), &infer__int8_many_amx},
+     infer__quantise_avx512, infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows),
+     infer__rows_avx512, INFER__COUNT(infer__rows_avx512), &infer__int8_many_amx},
 #  endif
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
      infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), infer__rows_avx512,
@@ -81,7 +82,8 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #if defined(INFER__SIMD_RVV)
     {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide, NULL, 0, NULL, 0, NULL},
 #elif defined(INFER__SIMD_WASM)
-    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, NULL, 0, NULL, 0, NULL},
+    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, NULL, 0, infer__rows_simd128,
+     INFER__COUNT(infer__rows_simd128), NULL},
 #endif
     {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL, 0, NULL},
 };
@@ -284,7 +286,7 @@ static const uint8_t *infer__int8_following(const infer__int8_weight *w, int32_t
     return next + INFER__GROUP <= w->rows ? w->data + (uint64_t)next * w->row_bytes : src;
 }
 
-#if defined(INFER__SIMD_AVX2)
+#if defined(INFER__ADD_ROWS)
 /* One column, a row after the other: all whole chunks, which are counted. */
 static int32_t infer__int8_row_by_row(const infer__int8_weight *w, const infer__int8_block *b, const infer__x8 *x,
                                       infer__int8_scratch *s) {
@@ -296,7 +298,7 @@ static int32_t infer__int8_row_by_row(const infer__int8_weight *w, const infer__
             const uint8_t *p = w->data + (uint64_t)(b->r + i) * w->row_bytes + (uint64_t)c * (uint64_t)w->chunk_bytes;
             n = INFER__MIN(whole - c, INFER__ROW_SPAN);
             for (k = 0; k < INFER__MIN(b->n - i, 8); k++, p += w->row_bytes) w->row(p, n, from, b->x_rows, s->t[k]);
-            infer__add_rows_avx2(s->t[0], INFER__COUNT(s->t[0]), n, from, b->x_rows, s->y + i);
+            INFER__ADD_ROWS(s->t[0], INFER__COUNT(s->t[0]), n, from, b->x_rows, s->y + i);
         }
     return whole;
 }
@@ -327,7 +329,7 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     a.stride = INFER__INT8_ROWS;
     a.x = c->cpu->x8 + b->first;
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
-#if defined(INFER__SIMD_AVX2)
+#if defined(INFER__ADD_ROWS)
     if (n_x == 1 && w->row) i = infer__int8_row_by_row(w, b, infer__x8_col(&a, 0), s);
     a.x += (int64_t)i * b->x_rows;
 #endif

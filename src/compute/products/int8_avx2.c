@@ -98,7 +98,7 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__f_grain_avx2(__m256i isum, const floa
 /* ---- few columns ---------------------------------------------------------------------------------------------- */
 
 /* 8 vectors of partial sums, lane of 128 bits L = grain L of a row (or half L of a block), to the first 2: grain L of 8
- * rows. The partial sums are of 32 bits (room 0), or of 16 bits, of which `room` may be added before they are widened. */
+ * rows. Partial sums are of 32 bits (room 0), or of 16 bits, of which `room` may be added before they are widened. */
 INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room) {
     __m256i lo, hi;
     int i, n;
@@ -161,8 +161,8 @@ INFER__ON_avx2 INFER__INLINE infer__pair_avx2 infer__pair_of_avx2(const infer__x
       const int at = grain == 16 ? 2 * b : b;                                                                         \
       __m256 t;                                                                                                       \
       if (fit && offset)                                                                                              \
-        low = _mm256_sub_epi32(low, _mm256_set1_epi32(offset * (grain == 16 ? x->sum16[0][b] : x->sum32[at])));         \
-      t = infer__f_grain_##L(low, w->scale[at] + r, w->min[at] + r, grain == 16 ? x->fsum16[0][b] : x->fsum32[at],      \
+        low = _mm256_sub_epi32(low, _mm256_set1_epi32(offset * (grain == 16 ? x->sum16[0][b] : x->sum32[at])));       \
+      t = infer__f_grain_##L(low, w->scale[at] + r, w->min[at] + r, grain == 16 ? x->fsum16[0][b] : x->fsum32[at],    \
                              has_min, acc, 1);                                                                        \
       if (grain == 16) {                                                                                              \
         if (fit && offset) high = _mm256_sub_epi32(high, _mm256_set1_epi32(offset * x->sum16[1][b]));               \

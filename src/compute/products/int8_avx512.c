@@ -212,7 +212,7 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
           int at = halves * b + half;                                                                                \
           __m512i s[G][M];                                                                                           \
           INFER__UNROLL for (j = 0; j < M; j++) {                                                                    \
-            __m512i v = _mm512_set1_epi32(start[j][8 * half + b]);                                                         \
+            __m512i v = _mm512_set1_epi32(start[j][8 * half + b]);                                                   \
             INFER__UNROLL for (g = 0; g < G; g++) s[g][j] = v;                                                       \
           }                                                                                                          \
           INFER__UNROLL for (k = 0; k < steps; k++) {                                                                \
@@ -228,7 +228,7 @@ INFER__ON_avx512 static void infer__make_tile_avx512(const infer__unpacked *w, i
             }                                                                                                        \
           }                                                                                                          \
           INFER__UNROLL for (g = 0; g < G; g++) INFER__UNROLL for (j = 0; j < M; j++) t[g][j] = infer__grain_avx512( \
-              s[g][j], w[g].scale[at], w[g].min[at], grain == 16 ? x[j]->fsum16[half][b] : x[j]->fsum32[at], has_min,     \
+              s[g][j], w[g].scale[at], w[g].min[at], grain == 16 ? x[j]->fsum16[half][b] : x[j]->fsum32[at], has_min,\
               half ? t[g][j] : _mm512_setzero_ps(), half == 0);                                                      \
         }                                                                                                            \
         INFER__UNROLL for (g = 0; g < G; g++) INFER__UNROLL for (j = 0; j < M; j++) {                                \

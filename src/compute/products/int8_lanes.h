@@ -49,7 +49,7 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
                 const uint8_t *q = tile + 64 * steps * at;                                                             \
                 infer__i_##L s[N][M], v[N], u[N];                                                                      \
                 INFER__UNROLL for (j = 0; j < M; j++) {                                                                \
-                    int32_t sum = offset * (grain == 16 ? x[j]->sum16[half][b] : x[j]->sum32[at]);                          \
+                    int32_t sum = offset * (grain == 16 ? x[j]->sum16[half][b] : x[j]->sum32[at]);                     \
                     s[0][j] = infer__i_splat_##L(fit ? -sum : 0);                                                      \
                     INFER__UNROLL for (g = 1; g < N; g++) s[g][j] = s[0][j];                                           \
                 }                                                                                                      \
@@ -93,7 +93,7 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
                 INFER__UNROLL for (j = 0; j < M; j++)                                                                  \
                     INFER__UNROLL for (g = 0; g < N; g++)                                                              \
                         t[g][j] = infer__f_grain_##L(s[g][j], w->scale[at] + LANES * g, w->min[at] + LANES * g,        \
-                                                     grain == 16 ? x[j]->fsum16[half][b] : x[j]->fsum32[at], has_min,       \
+                                                     grain == 16 ? x[j]->fsum16[half][b] : x[j]->fsum32[at], has_min,  \
                                                      half ? t[g][j] : infer__f_splat_##L(0.0f), half == 0);            \
             }                                                                                                          \
             INFER__UNROLL for (j = 0; j < M; j++)                                                                      \

@@ -144,8 +144,8 @@ INFER__ON_sse41 INFER__INLINE void infer__direct_sse41(const infer__unpacked *w,
             }
             sum = infer__add_across_sse41(s, fit < 2 ? 0 : grain == 32 ? fit / 2 : fit);
             sum = _mm_sub_epi32(sum, _mm_set1_epi32(less));
-            t = infer__f_grain_sse41(sum, w->scale[at] + r, w->min[at] + r, grain == 16 ? x->fsum16[0][b] : x->fsum32[at],
-                                     has_min, t, 1);
+            t = infer__f_grain_sse41(sum, w->scale[at] + r, w->min[at] + r,
+                                     grain == 16 ? x->fsum16[0][b] : x->fsum32[at], has_min, t, 1);
             if (grain == 16) {
                 INFER__UNROLL for (i = 0; i < 4; i++)
                     s[i] = infer__products_sse41(q + i * INFER__CHUNK + 64, second, fit);
