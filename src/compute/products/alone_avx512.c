@@ -144,7 +144,7 @@ INFER__ON_avx512vnni static void infer__q8_0_row_avx512vnni(const uint8_t *p, in
     }
 }
 
-static const infer__row_row infer__rows_avx512[] = {{8, infer__q8_0_row_avx512vnni}};
+static const infer__by_row infer__rows_avx512[] = {{8, infer__q8_0_row_avx512vnni}};
 
 static const infer__alone_row infer__alone_rows[] = {
     {2, infer__q4_0_alone_avx512vnni},

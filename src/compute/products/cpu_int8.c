@@ -42,8 +42,7 @@ static int64_t infer__int8_scratch_len(int32_t panel) {
 
 /* ---- levels ------------------------------------------------------------------------------------------------ */
 
-static const infer__int8 infer__int8_levels[] = {
-    /* best first */
+static const infer__int8 infer__int8_levels[] = { /* best first */
 #if defined(INFER__SIMD_AVX512)
 #  if defined(INFER__AMX)
     {"amxint8", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AMXINT8,

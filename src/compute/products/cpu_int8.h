@@ -73,7 +73,7 @@ typedef struct infer__int8 {
     void (*dots)(const infer__dots_args *a);
     const struct infer__alone_row *alone; /* for some types; NULL: for none */
     int32_t n_alone;
-    const struct infer__row_row *rows; /* the same; preferred */
+    const struct infer__by_row *rows; /* the same; preferred */
     int32_t n_rows;
     const infer__int8_many *many; /* or NULL */
 } infer__int8;
@@ -97,7 +97,7 @@ typedef struct infer__alone_row { int32_t id; infer__alone_fn fn; } infer__alone
  * are x_step apart from chunk to chunk. Reads whole chunks and nothing beyond; of blocks that are not there any bytes
  * will do. Fewer instructions than a GEMV of 16 rows where registers are few, and memory is read as one stream. */
 typedef void (*infer__row_fn)(const uint8_t *p, int n_chunks, const infer__x8 *x, int64_t x_step, float *t);
-typedef struct infer__row_row { int32_t id; infer__row_fn fn; } infer__row_row;
+typedef struct infer__by_row { int32_t id; infer__row_fn fn; } infer__by_row;
 enum { INFER__ROW_AHEAD = 8192 }; /* bytes to prefetch ahead */
 
 /* Quantise a block of 32 (or the first n of it, then zeros) to q = x / d, d = max |x| / 127, ties to even. A block with

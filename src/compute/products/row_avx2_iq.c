@@ -223,9 +223,9 @@ INFER__ROW_AVX2(nvfp4, 144, 16, 0, 4, 12)
     INFER__QUANT(NVFP4, 40, infer__nvfp4_row_avx2)                                                                     \
     INFER__QUANT(Q1_0, 41, infer__q1_0_row_avx2)                                                                       \
     INFER__QUANT(Q2_0, 42, infer__q2_0_row_avx2)
-static const infer__row_row infer__rows_avx2[] = {INFER__ROWS(avx2)};
+static const infer__by_row infer__rows_avx2[] = {INFER__ROWS(avx2)};
 #  if defined(INFER__HAS_AVXVNNI)
-static const infer__row_row infer__rows_avxvnni[] = {INFER__ROWS(avxvnni)};
+static const infer__by_row infer__rows_avxvnni[] = {INFER__ROWS(avxvnni)};
 #  endif
 #undef INFER__ROWS
 #endif

@@ -172,7 +172,7 @@ INFER__INLINE void infer__iq4_xs_scales_simd128(const uint8_t *p, v128_t *scale,
 INFER__ROW_WASM(iq4_xs, 136, 32, 0, 1, 0)
 #undef INFER__ROW_WASM
 
-static const infer__row_row infer__rows_simd128[] = {
+static const infer__by_row infer__rows_simd128[] = {
     {2, infer__q4_0_row_simd128},
     {8, infer__q8_0_row_simd128},
     INFER__QUANT(Q4_1, 3, infer__q4_1_row_simd128)
