@@ -68,6 +68,9 @@ build/bench_count: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
 	$(CC) -O2 $(WARN) -Wno-unused-function -DINFER_QUIET -Itests $< -o $@ $(LIBS)
 build/bench_count_aarch64: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
 	aarch64-linux-gnu-gcc -O2 -w -static -DINFER_QUIET -Itests $< -o $@ -lm -lpthread
+build/bench_count_riscv64: tests/bench_count.c tests/gguf_write.h $(SRC) | build/tool
+	clang-19 --target=riscv64-linux-gnu -march=rv64gcv -O2 -w -static -fuse-ld=lld -DINFER_QUIET -DINFER_NO_RUNTIME_LINKING \
+		-Itests $< -o $@ -lm -lpthread
 build/qemu_count.so: tests/qemu_count.c | build/tool
 	$(CC) -std=c11 -O2 $(WARN) -shared -fPIC $< -o $@
 build/drivers/cuda/libcuda.so.1: $(wildcard tests/drivers/cuda/ptx*.[ch] tests/drivers/cuda/api*.c tests/drivers/cuda/fake.h)
@@ -157,7 +160,7 @@ help:
 	@echo "make bench-adapters  what an adapter costs a token (MODEL=file LORA=file THREADS=1)"
 	@echo "make bench-sample milliseconds to choose a token, by stage and vocabulary"
 	@echo "make bench-gpu    a GPU's bandwidth and its share in products of each storage type (BACKEND=cuda, hip, metal, opencl)"
-	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,... ARCH=aarch64)"
+	@echo "make bench-count  instructions of matrix products per storage type, against a table (UPDATE=1 TYPES=Q4_0,... ARCH=aarch64 or riscv64)"
 	@echo "make bench-text   tokenizing, beside other tokenizers that are installed (INFER_TEST_DATA has the vocabularies)"
 	@echo "make amalgamate   kernels/ -> kernels_embed.h, src/ -> infer.h, the chat page -> page_embed.h"
 	@echo "make format       break lines of src/ that are too long"

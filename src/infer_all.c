@@ -33,7 +33,7 @@ INFER__SMALL_END
 #include "compute/products/int8_amx.c"     /* tiles of columns */
 #include "compute/products/int8_arm.c"     /* NEON, dotprod, i8mm */
 #include "compute/products/int8_wasm.c"    /* WebAssembly */
-#include "compute/products/int8_other.c"   /* RISC-V */
+#include "compute/products/int8_rvv.c"     /* RISC-V */
 #include "compute/unpack/unpack_avx2.c"  /* faster unpacking of storage types */
 #include "compute/unpack/unpack_avx2_k.c"
 #include "compute/unpack/code_books.c"   /* IQ1 to IQ3 with a byte a value */

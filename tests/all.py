@@ -511,7 +511,7 @@ def group_cross(t):
         systems.append(("aarch64", "aarch64-linux-gnu-gcc", alone + LIBS, ["qemu-aarch64"], TEXTS))
     groups = [lambda t, s=s: system(t, *s) for s in systems if os.environ.get("ONLY", s[0]) == s[0]]
     groups += [lambda t: t.step("compile for other systems", [PY, "tests/compile/run.py", "--cross"])] * ("ONLY" not in os.environ)
-    groups += [arm_counts] * (os.environ.get("ONLY", "ARM") == "ARM")
+    groups += [lambda t, c=c: counts_elsewhere(t, *c) for c in COUNTED if os.environ.get("ONLY", c[0]) == c[0]]
     groups += [amx_twin] * (os.environ.get("ONLY", "AMX") == "AMX")
     groups += [lambda t, b=b: embedded(t, *b) for b in BOARDS if os.environ.get("ONLY", b[0]) == b[0]]
     groups += [web_page] * (os.environ.get("ONLY", "page") == "page")
@@ -537,12 +537,15 @@ CPUS = (
 )
 
 
-def arm_counts(t):
-    missing = [x for x in ("aarch64-linux-gnu-gcc", "qemu-aarch64") if not shutil.which(x)]
+COUNTED = (("ARM", "aarch64", "aarch64-linux-gnu-gcc"), ("RISC-V", "riscv64", "clang-19"))
+
+
+def counts_elsewhere(t, name, arch, cc):
+    missing = [x for x in (cc, "qemu-" + arch) if not shutil.which(x)]
     if missing:
-        t.skip("instructions of ARM's products", "%s is not installed" % " and ".join(missing))
+        t.skip("instructions of products, " + name, "%s is not installed" % " and ".join(missing))
         return
-    t.step("instructions of ARM's products, by type and level", [PY, "tests/bench_count.py", "--arch", "aarch64", "--limit", "40"])
+    t.step("instructions of products by type and level, " + name, [PY, "tests/bench_count.py", "--arch", arch, "--limit", "40"])
 
 
 def arithmetic_elsewhere(t, name, cc, runs):

@@ -5,19 +5,23 @@
   make bench-count UPDATE=1       count, write the table
   make bench-count TYPES=Q4_0,Q6_K     only these
   make bench-count ARCH=aarch64   the ARM levels, against tests/bench_count_aarch64.tsv: rows TYPE/LEVEL
+  make bench-count ARCH=riscv64   RISC-V's vectors, by clang-19
   python3 tests/bench_count.py --limit 40 [--arch aarch64]   fails at 40 %: what the tests run, to see that no type
                                   has lost its kernel, whatever the version of the compiler
 
 Counts do not depend on what else the machine does, so they show changes that timings on a shared machine hide. They are no
 times: a count says nothing of memory and of instructions that take longer than others. On this machine callgrind counts;
-valgrind has no AVX-512, so that is the AVX2 path (the column "level" of the table's head). For aarch64 a plugin of
-qemu-aarch64 counts (tests/qemu_count.c), on the CPU models of LEVELS. Both count with one thread. Another compiler makes
+valgrind has no AVX-512, so that is the AVX2 path (the column "level" of the table's head). For other machines a plugin of
+qemu counts (tests/qemu_count.c), on the CPU models of MACHINES. Both count with one thread. Another compiler makes
 other counts: the table names the one it was made with.
 """
 import argparse, concurrent.futures, os, re, shutil, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LEVELS = {"neon": "cortex-a57", "dotprod": "neoverse-n1", "i8mm": "max"}  # of ARM: a CPU model of qemu that has no more
+MACHINES = {  # compiler, and for each level a CPU model of qemu that has no more
+    "aarch64": ("aarch64-linux-gnu-gcc", {"neon": "cortex-a57", "dotprod": "neoverse-n1", "i8mm": "max"}),
+    "riscv64": ("clang-19", {"rvv": "rv64,v=true,vlen=128,vext_spec=v1.0"}),
+}
 OP = "infer__cpu_matmul"  # counted: this function and what it calls
 LIMIT = 2 # percent
 COLUMNS = "type\tweights\tprompt of 16\tone token"
@@ -51,18 +55,19 @@ class Callgrind:
 
 
 class Qemu:
-    """The levels of aarch64: a row is TYPE/LEVEL."""
-    suffix = "_aarch64"
+    """The levels of another machine: a row is TYPE/LEVEL."""
 
-    def __init__(self):
-        self.program = os.path.join(ROOT, "build", "bench_count_aarch64")
+    def __init__(self, arch):
+        self.compiler, self.levels = MACHINES[arch]
+        self.suffix, self.qemu = "_" + arch, "qemu-" + arch
+        self.program = os.path.join(ROOT, "build", "bench_count_" + arch)
         self.plugin = os.path.join(ROOT, "build", "qemu_count.so")
         missing = [tool for tool in self.tools() if not shutil.which(tool)]
         if missing:
             print("skipped, not installed: " + ", ".join(missing))
             sys.exit(0)
-        subprocess.run([os.environ.get("MAKE", "make"), "-s", "-C", ROOT, "build/bench_count_aarch64", "build/qemu_count.so"], check=True)
-        at = {line.split()[2]: line.split()[0] for line in output("aarch64-linux-gnu-nm", self.program).splitlines()
+        subprocess.run([os.environ.get("MAKE", "make"), "-s", "-C", ROOT, "build/bench_count" + self.suffix, "build/qemu_count.so"], check=True)
+        at = {line.split()[2]: line.split()[0] for line in output("nm", self.program).splitlines()
               if len(line.split()) == 3}
         missing = [name for name in (OP, "count_prompt", "count_one") if name not in at]
         if missing:
@@ -70,17 +75,17 @@ class Qemu:
         self.arguments = "%s,in=0x%s,part=0x%s,part=0x%s" % (self.plugin, at[OP], at["count_prompt"], at["count_one"])
 
     def rows(self, types):
-        return [name + "/" + level for name in types for level in LEVELS]
+        return [name + "/" + level for name in types for level in self.levels]
 
     def tools(self):
-        return ["aarch64-linux-gnu-gcc", "qemu-aarch64"]
+        return [self.compiler, self.qemu]
 
     def types(self):
-        return output("qemu-aarch64", self.program, "--list").split()
+        return output(self.qemu, "-cpu", list(self.levels.values())[-1], self.program, "--list").split()
 
     def count(self, name):
         name, level = name.split("/")
-        done = subprocess.run(["qemu-aarch64", "-cpu", LEVELS[level], "-plugin", self.arguments, self.program, name],
+        done = subprocess.run([self.qemu, "-cpu", self.levels[level], "-plugin", self.arguments, self.program, name],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True)
         counts = [int(n) for n in re.findall(r"^counted (\d+)$", done.stderr, re.M)]
         if done.returncode or len(counts) != 2:
@@ -156,15 +161,15 @@ def main():
     a = argparse.ArgumentParser(description="instructions of matrix products per storage type")
     a.add_argument("--update", action="store_true", help="write the table")
     a.add_argument("--types", default="", help="only these, separated by commas")
-    a.add_argument("--arch", default="", help="aarch64, or this machine's own")
+    a.add_argument("--arch", default="", help="aarch64, riscv64, or this machine's own")
     a.add_argument("--limit", type=float, default=LIMIT, help="percent that a count may be worse")
     a.add_argument("--self-test", action="store_true")
     options = a.parse_args()
     if options.self_test:
         return self_test()
-    if options.arch not in ("", "aarch64"):
-        sys.exit("bench_count.py: there is no ARCH %s; there is aarch64, and without ARCH this machine's own" % options.arch)
-    counter = Qemu() if options.arch else Callgrind()
+    if options.arch and options.arch not in MACHINES:
+        sys.exit("bench_count.py: there is no ARCH %s; there are %s, and without ARCH this machine's own" % (options.arch, " and ".join(MACHINES)))
+    counter = Qemu(options.arch) if options.arch else Callgrind()
     table = os.path.join(ROOT, "tests", "bench_count%s.tsv" % counter.suffix)
     types = counter.types()
     every = counter.rows(types)

@@ -79,7 +79,7 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
     {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL, 0, NULL},
 #endif
 #if defined(INFER__SIMD_RVV)
-    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_wide, NULL, 0, NULL, 0, NULL},
+    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_rvv, NULL, 0, NULL, 0, NULL},
 #elif defined(INFER__SIMD_WASM)
     {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, NULL, 0, infer__rows_simd128,
      INFER__COUNT(infer__rows_simd128), NULL},

@@ -1,6 +1,6 @@
 /* int8_scalar.c: integer dot products in plain C: the definition that every other level is compared with.
  *
- * Owns:  the scalar row of INT8, and infer__block_sum, the float arithmetic of a block, which int8_other.c shares.
+ * Owns:  the scalar row of INT8.
  * Start: infer__dots_scalar.
  */
 #include "cpu_int8.h"

@@ -1,0 +1,140 @@
+/* int8_rvv.c: integer dot products with the vectors of RISC-V (RVV 1.0): 16 rows of a weight are the lanes.
+ *
+ * Owns:  the rvv row of INT8. It exists if the compiler's target has them: gcc 12 has no RVV functions at all.
+ * How:   codes are signed bytes (a wide type's top bit is flipped). Many columns: codes are transposed, a value of the 16
+ *        rows side by side, and multiplied with an activation by vwmacc.vx; as many products as fit are added in 16 bits,
+ *        then widened. Few columns: rows as stored, a block's products added by one reduction. Vectors of 128 bits are
+ *        enough; longer ones are used in part.
+ * Numbers: none: it has run under qemu.
+ * Start: infer__tile_rvv.
+ */
+#include "cpu_int8.h"
+
+#if defined(INFER__SIMD_RVV)
+#  include <riscv_vector.h>
+
+enum { INFER__RVV_COLS = 2 };
+
+/* t = isum * scale (+ min * xsum) (+ t) of 16 rows. */
+INFER__INLINE vfloat32m4_t infer__grain_rvv(vint32m4_t isum, const float *scale, const float *min, float xsum,
+                                            int has_min, vfloat32m4_t t, int first) {
+    vfloat32m4_t f = __riscv_vfcvt_f_x_v_f32m4(isum, 16), s = __riscv_vle32_v_f32m4(scale, 16);
+    t = first ? __riscv_vfmul_vv_f32m4(f, s, 16) : __riscv_vfmacc_vv_f32m4(t, f, s, 16);
+    return has_min ? __riscv_vfmacc_vf_f32m4(t, xsum, __riscv_vle32_v_f32m4(min, 16), 16) : t;
+}
+INFER__INLINE void infer__add_to_rvv(float *y, vfloat32m4_t t, float d) {
+    __riscv_vse32_v_f32m4(y, __riscv_vfmacc_vf_f32m4(__riscv_vle32_v_f32m4(y, 16), d, t, 16), 16);
+}
+INFER__INLINE vint8m1_t infer__codes_rvv(const uint8_t *q, uint8_t flip) {
+    vuint8m1_t v = __riscv_vle8_v_u8m1(q, 16);
+    return __riscv_vreinterpret_v_u8m1_i8m1(flip ? __riscv_vxor_vx_u8m1(v, flip, 16) : v);
+}
+INFER__INLINE int32_t infer__add_16_rvv(vint16m2_t p) {
+    return __riscv_vmv_x_s_i32m1_i32(__riscv_vwredsum_vs_i16m2_i32m1(p, __riscv_vmv_s_x_i32m1(0, 1), 16));
+}
+
+/* One column of one group. Two products fit into 16 bits, whatever the codes: 2 * 128 * 127 = 32512. */
+INFER__INLINE void infer__direct_rvv(const infer__unpacked *w, const infer__x8 *x, int n_blocks, int grain, int has_min,
+                                     uint8_t flip, int32_t offset, float *y) {
+    const int halves = grain == 16 ? 2 : 1;
+    int32_t sums[2][INFER__GROUP];
+    int b, row, half;
+    for (b = 0; b < n_blocks; b++) {
+        const vint8m1_t low = __riscv_vle8_v_i8m1(x->q + 32 * b, 16), high = __riscv_vle8_v_i8m1(x->q + 32 * b + 16, 16);
+        vfloat32m4_t t = __riscv_vfmv_v_f_f32m4(0.0f, 16);
+        for (row = 0; row < INFER__GROUP; row++) {
+            const uint8_t *q = w->q[row] + infer__q_index(32 * b);
+            vint16m2_t p = __riscv_vwmul_vv_i16m2(infer__codes_rvv(q, flip), low, 16);
+            if (halves == 2) {
+                sums[0][row] = infer__add_16_rvv(p);
+                sums[1][row] = infer__add_16_rvv(__riscv_vwmul_vv_i16m2(infer__codes_rvv(q + 64, flip), high, 16));
+            } else {
+                sums[0][row] = infer__add_16_rvv(__riscv_vwmacc_vv_i16m2(p, infer__codes_rvv(q + 64, flip), high, 16));
+            }
+        }
+        for (half = 0; half < halves; half++) {
+            const int at = halves * b + half;
+            const int32_t less = offset * (halves == 2 ? x->sum16[half][b] : x->sum32[b]);
+            vint32m4_t s = __riscv_vsub_vx_i32m4(__riscv_vle32_v_i32m4(sums[half], 16), less, 16);
+            t = infer__grain_rvv(s, w->scale[at], w->min[at], halves == 2 ? x->fsum16[half][b] : x->fsum32[b], has_min,
+                                 t, half == 0);
+        }
+        infer__add_to_rvv(y, t, x->d[b]);
+    }
+}
+
+/* The codes of a group, transposed: value k of the 16 rows at tile + 16 * k. */
+static void infer__make_tile_rvv(const infer__unpacked *w, int n_blocks, uint8_t flip, uint8_t *tile) {
+    int h, j;
+    for (h = 0; h < 2 * n_blocks; h++)
+        for (j = 0; j < 16; j++, tile += 16) {
+            vuint8m1_t v = __riscv_vlse8_v_u8m1(w->q[0] + infer__q_index(16 * h) + j, INFER__CHUNK, 16);
+            __riscv_vse8_v_u8m1(tile, flip ? __riscv_vxor_vx_u8m1(v, flip, 16) : v, 16);
+        }
+}
+
+/* Two columns of one group; tile and w of that group. run: products that may be added in 16 bits. */
+INFER__INLINE void infer__tile_rvv(const uint8_t *tile, const infer__unpacked *w, const infer__x8 *x0,
+                                   const infer__x8 *x1, int n_blocks, int grain, int has_min, int run, int32_t offset,
+                                   float *y, int64_t stride) {
+    const int halves = grain == 16 ? 2 : 1, steps = 32 / halves;
+    int b, half, k, i;
+    for (b = 0; b < n_blocks; b++) {
+        vfloat32m4_t t0 = __riscv_vfmv_v_f_f32m4(0.0f, 16), t1 = t0;
+        for (half = 0; half < halves; half++) {
+            const int at = halves * b + half;
+            const int8_t *a = x0->q + steps * at, *c = x1->q + steps * at;
+            vint32m4_t s0 = __riscv_vmv_v_x_i32m4(-offset * (halves == 2 ? x0->sum16[half][b] : x0->sum32[b]), 16);
+            vint32m4_t s1 = __riscv_vmv_v_x_i32m4(-offset * (halves == 2 ? x1->sum16[half][b] : x1->sum32[b]), 16);
+            for (k = 0; k < steps; k += run) {
+                const int8_t *q = (const int8_t *)tile + 16 * (steps * at + k);
+                vint8m1_t v = __riscv_vle8_v_i8m1(q, 16);
+                vint16m2_t p0 = __riscv_vwmul_vx_i16m2(v, a[k], 16), p1 = __riscv_vwmul_vx_i16m2(v, c[k], 16);
+                for (i = 1; i < run; i++) {
+                    v = __riscv_vle8_v_i8m1(q + 16 * i, 16);
+                    p0 = __riscv_vwmacc_vx_i16m2(p0, a[k + i], v, 16);
+                    p1 = __riscv_vwmacc_vx_i16m2(p1, c[k + i], v, 16);
+                }
+                s0 = __riscv_vwadd_wv_i32m4(s0, p0, 16);
+                s1 = __riscv_vwadd_wv_i32m4(s1, p1, 16);
+            }
+            t0 = infer__grain_rvv(s0, w->scale[at], w->min[at], halves == 2 ? x0->fsum16[half][b] : x0->fsum32[b],
+                                  has_min, t0, half == 0);
+            t1 = infer__grain_rvv(s1, w->scale[at], w->min[at], halves == 2 ? x1->fsum16[half][b] : x1->fsum32[b],
+                                  has_min, t1, half == 0);
+        }
+        infer__add_to_rvv(y, t0, x0->d[b]);
+        infer__add_to_rvv(y + stride, t1, x1->d[b]);
+    }
+}
+
+INFER__INLINE void infer__dots_body_rvv(const infer__dots_args *a, int grain, int has_min) {
+    const infer__quant *t = a->type;
+    const uint8_t flip = t->offset == 128 ? 128 : 0;
+    const int32_t offset = flip ? 0 : t->offset;
+    int32_t j = 0, g, run = 16;
+    while (run > 2 && run * 127 * t->largest > 32767) run /= 2;
+    if (a->n_x >= 4) {
+        for (g = 0; g < a->n_groups; g++)
+            infer__make_tile_rvv(a->w + g, a->n_blocks, flip, a->tile + g * INFER__GROUP * INFER__CHUNK);
+        for (; j + INFER__RVV_COLS <= a->n_x; j += INFER__RVV_COLS)
+            for (g = 0; g < a->n_groups; g++)
+                infer__tile_rvv(a->tile + g * INFER__GROUP * INFER__CHUNK, a->w + g, infer__x8_col(a, j),
+                                infer__x8_col(a, j + 1), a->n_blocks, grain, has_min, run, offset,
+                                a->y + j * a->stride + g * INFER__GROUP, a->stride);
+    }
+    for (; j < a->n_x; j++)
+        for (g = 0; g < a->n_groups; g++)
+            infer__direct_rvv(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, flip, offset,
+                              a->y + j * a->stride + g * INFER__GROUP);
+}
+
+static void infer__dots_32_rvv(const infer__dots_args *a) { infer__dots_body_rvv(a, 32, 0); }
+static void infer__dots_32m_rvv(const infer__dots_args *a) { infer__dots_body_rvv(a, 32, 1); }
+static void infer__dots_16_rvv(const infer__dots_args *a) { infer__dots_body_rvv(a, 16, 0); }
+static void infer__dots_16m_rvv(const infer__dots_args *a) { infer__dots_body_rvv(a, 16, 1); }
+static void infer__dots_rvv(const infer__dots_args *a) {
+    if (a->type->grain == 32) (a->type->has_min ? infer__dots_32m_rvv : infer__dots_32_rvv)(a);
+    else (a->type->has_min ? infer__dots_16m_rvv : infer__dots_16_rvv)(a);
+}
+#endif
