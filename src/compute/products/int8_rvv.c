@@ -1,11 +1,11 @@
 /* int8_rvv.c: integer dot products with the vectors of RISC-V (RVV 1.0): 16 rows of a weight are the lanes.
  *
  * Owns:  the rvv row of INT8. It exists if the compiler's target has them: gcc 12 has no RVV functions at all.
- * How:   codes are signed bytes (a wide type's top bit is flipped). Many columns: codes are transposed, a value of the 16
- *        rows side by side, and multiplied with an activation by vwmacc.vx; as many products as fit are added in 16 bits,
- *        then widened. Few columns: rows as stored, a block's products added by one reduction. Vectors of 128 bits are
- *        enough; longer ones are used in part.
- * Numbers: none: it has run under qemu.
+ * How:   codes are signed bytes (a wide type's top bit is flipped). Many columns: codes are transposed, a value of the
+ *        16 rows side by side, and multiplied with an activation by vwmacc.vx; as many products as fit are added in 16
+ *        bits, then widened. Few columns: rows as stored, a block's products added by one reduction. Vectors of 128
+ *        bits are enough; longer ones are used in part.
+ * Numbers: counts under qemu alone: 0.5 to 0.7 instructions a product in prompts (docs/benchmarks.md).
  * Start: infer__tile_rvv.
  */
 #include "cpu_int8.h"
@@ -40,7 +40,8 @@ INFER__INLINE void infer__direct_rvv(const infer__unpacked *w, const infer__x8 *
     int32_t sums[2][INFER__GROUP];
     int b, row, half;
     for (b = 0; b < n_blocks; b++) {
-        const vint8m1_t low = __riscv_vle8_v_i8m1(x->q + 32 * b, 16), high = __riscv_vle8_v_i8m1(x->q + 32 * b + 16, 16);
+        const vint8m1_t low = __riscv_vle8_v_i8m1(x->q + 32 * b, 16),
+                        high = __riscv_vle8_v_i8m1(x->q + 32 * b + 16, 16);
         vfloat32m4_t t = __riscv_vfmv_v_f_f32m4(0.0f, 16);
         for (row = 0; row < INFER__GROUP; row++) {
             const uint8_t *q = w->q[row] + infer__q_index(32 * b);
