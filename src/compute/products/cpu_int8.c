@@ -53,7 +53,7 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
      infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), infer__rows_avx512,
      INFER__COUNT(infer__rows_avx512), NULL},
     {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0,
-     infer__rows_avx2, INFER__COUNT(infer__rows_avx2), NULL},
+     NULL, 0, NULL},
 #endif
 #if defined(INFER__SIMD_ARM)
 #  if defined(INFER__HAVE_i8mm)

@@ -7,8 +7,7 @@
  *        to y has an order, block after block; so t of eight rows is kept, then transposed (infer__add_rows_avx2), and
  *        the results are those of int8_avx2.c bit for bit.
  * Numbers: tokens of a 1B model, two threads of a Zen 5, beside 16 rows at a time: Q4_0 1.07, Q8_0 1.12, Q4_K 1.13,
- *          Q2_K
- *        1.16, NVFP4 1.84 times; in cache the same.
+ *        Q2_K 1.16, NVFP4 1.84 times; in cache the same.
  * Start: INFER__ROW_LEVEL.
  */
 #include "cpu_int8.h"
@@ -41,6 +40,7 @@ INFER__ON_avx2 INFER__INLINE __m128i infer__load_16_avx2(const void *p) { return
 #define INFER__ROW_AVX2(name, bytes, grain, has_min, fit, offset) \
     INFER__ROW_LEVEL(avx2, name, bytes, grain, has_min, fit, offset)
 
+/* t of eight blocks, as cpu_int8.h has it. */
 INFER__ON_avx2 INFER__INLINE __m256 infer__row_floats_avx2(const __m256i *s, const infer__x8 *x, const __m256 *scale,
                                                            const __m256 *min, int grain, int has_min, int offset) {
     const __m256i factor = _mm256_set1_epi32(offset);
@@ -96,6 +96,7 @@ INFER__ON_avx2 static void infer__add_rows_avx2(const float *t, int64_t stride, 
 INFER__ON_avx2 INFER__INLINE __m256i infer__block_nibbles_avx2(const uint8_t *p) {
     return infer__and_avx2(infer__shift_avx2(infer__twice_avx2(p), 0, 4), 15);
 }
+
 /* codes: of the block at b. */
 #define INFER__ROW_BLOCKS(name, bytes, has_min, fit, offset, codes, scales)                                            \
     INFER__ON_avx2 INFER__INLINE void infer__##name##_sums_avx2(const uint8_t *p, const int8_t *x, __m256i *s) {       \
@@ -152,8 +153,7 @@ INFER__ON_avx2 INFER__INLINE void infer__d_dmin_avx2(__m128i halves, __m256 *d, 
 INFER__ON_avx2 INFER__INLINE void infer__scale_min_avx2(const uint8_t *p, __m256 *scale, __m256 *min) {
     const __m128i six = _mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f);
     __m128i v = infer__load_16_avx2(p);
-    /* low bits: bytes 0 .. 3, of 8 .. 11 the low halves; 4 .. 7, of 8 .. 11 the high halves; above them others' top
-     * two */
+    /* of the 12: bytes 0 .. 3, the low halves of 8 .. 11, bytes 4 .. 7, the high halves of 8 .. 11; two bits above */
     __m128i low = _mm_shuffle_epi8(v, _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
     __m128i top = _mm_shuffle_epi8(v, _mm_setr_epi8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11));
     __m256 d, dmin;
