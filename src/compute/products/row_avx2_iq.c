@@ -165,7 +165,7 @@ INFER__ROW_SUMS(q2_0, 8)
 INFER__ROW_SUMS(nvfp4, 4)
 #undef INFER__ROW_SUMS
 
-/* fp16, a dword each: eight scales of their own, or of a few blocks in a row. */
+/* A scale is of four blocks of 32, of two (Q2_0), of half a block (NVFP4). */
 INFER__ON_avx2 INFER__INLINE void infer__q1_0_scales_avx2(const uint8_t *p, __m256 *scale, __m256 *min) {
     (void)min;
     scale[0] = _mm256_blend_ps(infer__one_half_avx2(p), infer__one_half_avx2(p + 18), 0xf0);
