@@ -461,10 +461,10 @@ INFER__DEFINE_DOTS(neon)
 INFER__SMALL_END
 
 #if defined(INFER__SIMD_WASM)
-/* infer__f16_f32 of four words of 32 bits; WebAssembly flushes no subnormals. */
+/* infer__f16_f32 of four words of 32 bits; times 2^112, since WebAssembly flushes no subnormals. */
 INFER__INLINE v128_t infer__four_halves_simd128(v128_t h) {
     v128_t m = wasm_i32x4_shl(wasm_v128_and(h, wasm_i32x4_splat(0x7fff)), 13), v, infinite;
-    v = wasm_f32x4_mul(m, wasm_f32x4_splat(0x1p112f));
+    v = wasm_f32x4_mul(m, wasm_i32x4_splat(0x77800000));
     infinite = wasm_v128_and(wasm_i32x4_ge(m, wasm_i32x4_splat(0x0f800000)), wasm_i32x4_splat(0x7f800000));
     return wasm_v128_or(wasm_v128_or(v, infinite), wasm_i32x4_shl(wasm_v128_and(h, wasm_i32x4_splat(0x8000)), 16));
 }

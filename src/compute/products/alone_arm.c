@@ -126,27 +126,27 @@ INFER__PUT_EIGHT_ARM(e8m0, infer__put_e8m0_neon)
     INFER__ALONE_ARM(L, q5_k, 4, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                        \
     INFER__ALONE_ARM(L, q6_k, 4, 16, 0, 32, infer__q6_k_scales_neon(src, row_bytes, w))                         \
     INFER__ALONE_ARM(L, tq2_0, 4, 32, 0, 1, infer__put_one_scale_neon(src + 64, row_bytes, w))
-#define INFER__ALONE_ROWS_ARM(L)                                                                               \
-    static const infer__alone_row infer__alone_rows_##L[] = {                                                  \
-        {2, infer__q4_0_alone_##L},                                                                            \
-        {8, infer__q8_0_alone_##L},                                                                            \
-        INFER__QUANT(Q4_1, 3, infer__q4_1_alone_##L)                                                           \
-        INFER__QUANT(Q2_K, 10, infer__q2_k_alone_##L)                                                          \
-        INFER__QUANT(Q4_K, 12, infer__q4_k_alone_##L)                                                          \
-        INFER__QUANT(Q5_K, 13, infer__q5_k_alone_##L)                                                          \
-        INFER__QUANT(Q6_K, 14, infer__q6_k_alone_##L)                                                          \
-        INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_##L)                                                      \
-        INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_##L)                                                      \
-        INFER__QUANT(TQ2_0, 35, infer__tq2_0_alone_##L)                                                        \
-        INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_##L)                                                        \
+#define INFER__ONES_ARM(L)                                                                                     \
+    static const infer__one_row infer__ones_##L[] = {                                                          \
+        {2, infer__q4_0_alone_##L, NULL},                                                                      \
+        {8, infer__q8_0_alone_##L, NULL},                                                                      \
+        INFER__QUANT(Q4_1, 3, infer__q4_1_alone_##L, NULL)                                                     \
+        INFER__QUANT(Q2_K, 10, infer__q2_k_alone_##L, NULL)                                                    \
+        INFER__QUANT(Q4_K, 12, infer__q4_k_alone_##L, NULL)                                                    \
+        INFER__QUANT(Q5_K, 13, infer__q5_k_alone_##L, NULL)                                                    \
+        INFER__QUANT(Q6_K, 14, infer__q6_k_alone_##L, NULL)                                                    \
+        INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_##L, NULL)                                                \
+        INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_##L, NULL)                                                \
+        INFER__QUANT(TQ2_0, 35, infer__tq2_0_alone_##L, NULL)                                                  \
+        INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_##L, NULL)                                                  \
     };
 INFER__ALONES_ARM(neon)
-INFER__ALONE_ROWS_ARM(neon)
+INFER__ONES_ARM(neon)
 #  if defined(INFER__HAVE_dotprod)
 INFER__ALONES_ARM(dotprod)
-INFER__ALONE_ROWS_ARM(dotprod)
+INFER__ONES_ARM(dotprod)
 #  endif
-#undef INFER__ALONE_ROWS_ARM
+#undef INFER__ONES_ARM
 #undef INFER__ALONES_ARM
 #undef INFER__ALONE_ARM
 #endif

@@ -81,8 +81,8 @@ INFER__ON_avx512 INFER__INLINE void infer__put_words_avx512(const __m128i *words
     INFER__ALONE_WORDS(i, p, 22, infer__q5_0_words, 1, _mm512_setzero_si512(), 0);      \
     scales[i] = _mm_unpacklo_epi64(scales[i], scales[16 + (i)])
 #  define INFER__ALONE_q5_1(i, p) INFER__ALONE_WORDS(i, p, 24, infer__q5_1_words, 1, _mm512_setzero_si512(), 0)
-#  define INFER__ALONE_q8_0(i, p) scales[i] = infer__q8_0_eight_avx512(p, v)
 #  define INFER__ALONE_iq4_nl(i, p) INFER__ALONE_WORDS(i, p, 18, infer__q4_0_words, 0, infer__iq4_table_avx512(), 1)
+#  define INFER__ALONE_q8_0(i, p) scales[i] = infer__q8_0_eight_avx512(p, v)
 INFER__ALONE_32(q4_0, 144, 0, 8, INFER__ALONE_q4_0)
 INFER__ALONE_32(q4_1, 160, 1, 0, INFER__ALONE_q4_1)
 INFER__ALONE_32(q5_0, 176, 0, 16, INFER__ALONE_q5_0)
@@ -144,21 +144,19 @@ INFER__ON_avx512vnni static void infer__q8_0_row_avx512vnni(const uint8_t *p, in
     }
 }
 
-static const infer__by_row infer__rows_avx512[] = {{8, infer__q8_0_row_avx512vnni}};
-
-static const infer__alone_row infer__alone_rows[] = {
-    {2, infer__q4_0_alone_avx512vnni},
-    {8, infer__q8_0_alone_avx512vnni},
-    INFER__QUANT(Q4_1, 3, infer__q4_1_alone_avx512vnni)
-    INFER__QUANT(Q5_0, 6, infer__q5_0_alone_avx512vnni)
-    INFER__QUANT(Q5_1, 7, infer__q5_1_alone_avx512vnni)
-    INFER__QUANT(Q2_K, 10, infer__q2_k_alone_avx512vnni)
-    INFER__QUANT(Q3_K, 11, infer__q3_k_alone_avx512vnni)
-    INFER__QUANT(Q4_K, 12, infer__q4_k_alone_avx512vnni)
-    INFER__QUANT(Q5_K, 13, infer__q5_k_alone_avx512vnni)
-    INFER__QUANT(Q6_K, 14, infer__q6_k_alone_avx512vnni)
-    INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_avx512vnni)
-    INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_avx512vnni)
-    INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_avx512vnni)
+static const infer__one_row infer__ones_avx512vnni[] = {
+    {2, infer__q4_0_alone_avx512vnni, NULL},
+    {8, infer__q8_0_alone_avx512vnni, infer__q8_0_row_avx512vnni},
+    INFER__QUANT(Q4_1, 3, infer__q4_1_alone_avx512vnni, NULL)
+    INFER__QUANT(Q5_0, 6, infer__q5_0_alone_avx512vnni, NULL)
+    INFER__QUANT(Q5_1, 7, infer__q5_1_alone_avx512vnni, NULL)
+    INFER__QUANT(Q2_K, 10, infer__q2_k_alone_avx512vnni, NULL)
+    INFER__QUANT(Q3_K, 11, infer__q3_k_alone_avx512vnni, NULL)
+    INFER__QUANT(Q4_K, 12, infer__q4_k_alone_avx512vnni, NULL)
+    INFER__QUANT(Q5_K, 13, infer__q5_k_alone_avx512vnni, NULL)
+    INFER__QUANT(Q6_K, 14, infer__q6_k_alone_avx512vnni, NULL)
+    INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_avx512vnni, NULL)
+    INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_avx512vnni, NULL)
+    INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_avx512vnni, NULL)
 };
 #endif

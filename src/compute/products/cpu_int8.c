@@ -46,45 +46,43 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #if defined(INFER__SIMD_AVX512)
 #  if defined(INFER__AMX)
     {"amxint8", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AMXINT8,
-     infer__quantise_avx512, infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows),
-     infer__rows_avx512, INFER__COUNT(infer__rows_avx512), &infer__int8_many_amx},
+     infer__quantise_avx512, infer__dots_avx512vnni, infer__ones_avx512vnni,
+     INFER__COUNT(infer__ones_avx512vnni), &infer__int8_many_amx},
 #  endif
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
-     infer__dots_avx512vnni, infer__alone_rows, INFER__COUNT(infer__alone_rows), infer__rows_avx512,
-     INFER__COUNT(infer__rows_avx512), NULL},
-    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0,
-     NULL, 0, NULL},
+     infer__dots_avx512vnni, infer__ones_avx512vnni, INFER__COUNT(infer__ones_avx512vnni), NULL},
+    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0, NULL},
 #endif
 #if defined(INFER__SIMD_ARM)
 #  if defined(INFER__HAVE_i8mm)
     {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm,
-     infer__alone_rows_dotprod, INFER__COUNT(infer__alone_rows_dotprod), NULL, 0, NULL},
+     infer__ones_dotprod, INFER__COUNT(infer__ones_dotprod), NULL},
 #  endif
 #  if defined(INFER__HAVE_dotprod)
     {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod,
-     infer__alone_rows_dotprod, INFER__COUNT(infer__alone_rows_dotprod), NULL, 0, NULL},
+     infer__ones_dotprod, INFER__COUNT(infer__ones_dotprod), NULL},
 #  endif
-    {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, infer__alone_rows_neon,
-     INFER__COUNT(infer__alone_rows_neon), NULL, 0, NULL},
+    {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, infer__ones_neon,
+     INFER__COUNT(infer__ones_neon), NULL},
 #endif
 #if defined(INFER__HAS_AVXVNNI)
-    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni, NULL, 0,
-     infer__rows_avxvnni, INFER__COUNT(infer__rows_avxvnni), NULL},
+    {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni,
+     infer__ones_avxvnni, INFER__COUNT(infer__ones_avxvnni), NULL},
 #endif
 #if defined(INFER__SIMD_AVX2)
-    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, NULL, 0, infer__rows_avx2,
-     INFER__COUNT(infer__rows_avx2), NULL},
+    {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, infer__ones_avx2,
+     INFER__COUNT(infer__ones_avx2), NULL},
 #endif
 #if defined(INFER__SIMD_X86)
-    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL, 0, NULL},
+    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL},
 #endif
 #if defined(INFER__SIMD_RVV)
-    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_rvv, NULL, 0, NULL, 0, NULL},
+    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_rvv, NULL, 0, NULL},
 #elif defined(INFER__SIMD_WASM)
-    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, NULL, 0, infer__rows_simd128,
-     INFER__COUNT(infer__rows_simd128), NULL},
+    {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, infer__ones_simd128,
+     INFER__COUNT(infer__ones_simd128), NULL},
 #endif
-    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL, 0, NULL},
+    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL},
 };
 
 static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_sets[] = { /* best first */
@@ -122,18 +120,13 @@ static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cp
     return type->unpack;
 }
 
-static infer__alone_fn infer__alone_find(const infer__quant *type, const infer__int8 *level) {
+/* The GEMV of a type: neither on some levels. */
+static infer__one_row infer__one_find(const infer__quant *type, const infer__int8 *level) {
+    const infer__one_row none = {-1, NULL, NULL};
     int32_t i;
-    for (i = 0; i < level->n_alone; i++)
-        if (level->alone[i].id == type->id) return level->alone[i].fn;
-    return NULL;
-}
-
-static infer__row_fn infer__row_find(const infer__quant *type, const infer__int8 *level) {
-    int32_t i;
-    for (i = 0; i < level->n_rows; i++)
-        if (level->rows[i].id == type->id) return level->rows[i].fn;
-    return NULL;
+    for (i = 0; i < level->n_one; i++)
+        if (level->one[i].id == type->id) return level->one[i];
+    return none;
 }
 
 static void infer__cpu_select(infer__ctx *c, uint32_t cpu) {
@@ -200,8 +193,7 @@ typedef struct infer__int8_weight {
     const uint8_t *data, *end;
     uint64_t row_bytes;
     infer__unpack_fn unpack;
-    infer__row_fn row;               /* NULL: the type has none here */
-    infer__alone_fn alone;           /* likewise */
+    infer__one_row one;              /* its functions are NULL where the type has none here */
     const infer__quant *type;
     int32_t rows;
     int32_t chunks, chunk_bytes;     /* of a row; bytes of all but the last */
@@ -216,9 +208,8 @@ static void infer__int8_weight_init(const infer__ctx *c, const infer__weight *w,
     out->row_bytes = w->row_bytes;
     out->type = w->type;
     out->unpack = c->unpack[infer__quant_index(w->type)];
-    out->row = infer__row_find(w->type, c->int8);
-    out->alone = infer__alone_find(w->type, c->int8);
-    if (out->alone && w->cols < INFER__ROW_LEAST) out->row = NULL;
+    out->one = infer__one_find(w->type, c->int8);
+    if (out->one.alone && w->cols < INFER__ROW_LEAST) out->one.row = NULL;
     out->rows = w->rows;
     out->chunks = infer__chunks(w->cols);
     last = w->cols - (out->chunks - 1) * INFER__CHUNK;
@@ -296,7 +287,7 @@ static int32_t infer__int8_row_by_row(const infer__int8_weight *w, const infer__
             const infer__x8 *from = x + (int64_t)c * b->x_rows;
             const uint8_t *p = w->data + (uint64_t)(b->r + i) * w->row_bytes + (uint64_t)c * (uint64_t)w->chunk_bytes;
             n = INFER__MIN(whole - c, INFER__ROW_SPAN);
-            for (k = 0; k < INFER__MIN(b->n - i, 8); k++, p += w->row_bytes) w->row(p, n, from, b->x_rows, s->t[k]);
+            for (k = 0; k < INFER__MIN(b->n - i, 8); k++, p += w->row_bytes) w->one.row(p, n, from, b->x_rows, s->t[k]);
             INFER__ADD_ROWS(s->t[0], INFER__COUNT(s->t[0]), n, from, b->x_rows, s->y + i);
         }
     return whole;
@@ -329,20 +320,20 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     a.x = c->cpu->x8 + b->first;
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
 #if defined(INFER__ADD_ROWS)
-    if (n_x == 1 && w->row) i = infer__int8_row_by_row(w, b, infer__x8_col(&a, 0), s);
+    if (n_x == 1 && w->one.row) i = infer__int8_row_by_row(w, b, infer__x8_col(&a, 0), s);
     a.x += (int64_t)i * b->x_rows;
 #endif
     if (many) many->begin();
     for (; i < w->chunks; i++, a.x += b->x_rows) {
         a.n_blocks = i == w->chunks - 1 ? w->last_blocks : INFER__CHUNK / 32;
-        alone = n_x == 1 && w->alone && a.n_blocks == INFER__CHUNK / 32;
+        alone = n_x == 1 && w->one.alone && a.n_blocks == INFER__CHUNK / 32;
         for (g = 0; g < a.n_groups; g++) {
             int32_t at = g * INFER__GROUP;
             s->w[g].ahead = infer__int8_ahead(w, b->next + at, i, alone ? INFER__ALONE_ASKS : INFER__GROUP * 3 / 2);
             src = infer__int8_chunk(w, b->r + at, INFER__MIN(n - at, INFER__GROUP), i, s, &stride);
             if (alone)
-                w->alone(src, stride, infer__int8_following(w, i, b->next + at, src, s), infer__x8_col(&a, 0), &s->w[g],
-                         s->y + at);
+                w->one.alone(src, stride, infer__int8_following(w, i, b->next + at, src, s), infer__x8_col(&a, 0),
+                             &s->w[g], s->y + at);
             else w->unpack(src, stride, a.n_blocks, &s->w[g]);
         }
         a.ahead = &s->w[0].ahead;
@@ -387,7 +378,7 @@ static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, i
     int32_t j;
     memset(&b, 0, sizeof b);
     b.x_rows = n_x;
-    if (cold && !(n_x == 1 && w->row)) infer__int8_cold(w, r);
+    if (cold && !(n_x == 1 && w->one.row)) infer__int8_cold(w, r);
     for (; n > 0; n -= b.n, r += b.n) {
         b.n = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
         b.r = r;

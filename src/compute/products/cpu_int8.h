@@ -71,10 +71,8 @@ typedef struct infer__int8 {
     /* n (1 .. INFER__CHUNK) values of a row to a chunk: filled up with zeros to a multiple of 32, the rest is left */
     void (*quantise)(const float *x, int32_t n, infer__x8 *out);
     void (*dots)(const infer__dots_args *a);
-    const struct infer__alone_row *alone; /* for some types; NULL: for none */
-    int32_t n_alone;
-    const struct infer__by_row *rows; /* the same; preferred */
-    int32_t n_rows;
+    const struct infer__one_row *one; /* GEMV for some types; NULL: for none */
+    int32_t n_one;
     const infer__int8_many *many; /* or NULL */
 } infer__int8;
 
@@ -86,18 +84,32 @@ static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cp
 /* A faster unpack of a type for an instruction set; each file of them ends with a table. */
 typedef struct infer__unpack_row { int32_t id; uint32_t need; infer__unpack_fn fn; } infer__unpack_row;
 
+/* dots of a level from infer__dots_body_L(a, grain, has_min), both constants in each of four instances. ON: the level's
+ * target attribute. */
+#define INFER__DOTS_BY_KIND(L, ON)                                                                                     \
+    ON static void infer__dots_32_##L(const infer__dots_args *a) { infer__dots_body_##L(a, 32, 0); }                   \
+    ON static void infer__dots_32m_##L(const infer__dots_args *a) { infer__dots_body_##L(a, 32, 1); }                  \
+    ON static void infer__dots_16_##L(const infer__dots_args *a) { infer__dots_body_##L(a, 16, 0); }                   \
+    ON static void infer__dots_16m_##L(const infer__dots_args *a) { infer__dots_body_##L(a, 16, 1); }                  \
+    static void infer__dots_##L(const infer__dots_args *a) {                                                           \
+        if (a->type->grain == 32) (a->type->has_min ? infer__dots_32m_##L : infer__dots_32_##L)(a);                    \
+        else (a->type->has_min ? infer__dots_16m_##L : infer__dots_16_##L)(a);                                         \
+    }
+
 /* GEMV: a chunk of INFER__GROUP rows in the file's layout times one column: y[row] += ..., with the bits of unpack and
  * dots. May read as far as unpack; w is scratch, except for its prefetch fields. upcoming: the chunk of as many rows
- * that comes next, to be brought into the L1 cache (ARM leaves that out). Each file of them ends with a table. */
+ * that comes next, to be brought into the L1 cache (ARM leaves that out). */
 typedef void (*infer__alone_fn)(const uint8_t *src, uint64_t row_bytes, const uint8_t *upcoming, const infer__x8 *x,
                                 infer__unpacked *w, float *y);
-typedef struct infer__alone_row { int32_t id; infer__alone_fn fn; } infer__alone_row;
 
 /* GEMV row by row: t of n_chunks chunks of one row in the file's layout, INFER__CHUNK / 32 of each chunk; columns of x
  * are x_step apart from chunk to chunk. Reads whole chunks and nothing beyond; of blocks that are not there any bytes
  * will do. Fewer instructions than a GEMV of 16 rows where registers are few, and memory is read as one stream. */
 typedef void (*infer__row_fn)(const uint8_t *p, int n_chunks, const infer__x8 *x, int64_t x_step, float *t);
-typedef struct infer__by_row { int32_t id; infer__row_fn fn; } infer__by_row;
+
+/* A type's GEMV on a level, or both, of which `row` is taken for long rows. */
+typedef struct infer__one_row { int32_t id; infer__alone_fn alone; infer__row_fn row; } infer__one_row;
+
 enum { INFER__ROW_AHEAD = 8192 }; /* bytes to prefetch ahead */
 
 /* Quantise a block of 32 (or the first n of it, then zeros) to q = x / d, d = max |x| / 127, ties to even. A block with

@@ -271,20 +271,5 @@ INFER__ON_avx512vnni INFER__INLINE void infer__dots_body_avx512vnni(const infer_
 
 #undef INFER__TILE_STRIDE
 
-INFER__ON_avx512vnni static void infer__dots_32_avx512vnni(const infer__dots_args *a) {
-    infer__dots_body_avx512vnni(a, 32, 0);
-}
-INFER__ON_avx512vnni static void infer__dots_32m_avx512vnni(const infer__dots_args *a) {
-    infer__dots_body_avx512vnni(a, 32, 1);
-}
-INFER__ON_avx512vnni static void infer__dots_16_avx512vnni(const infer__dots_args *a) {
-    infer__dots_body_avx512vnni(a, 16, 0);
-}
-INFER__ON_avx512vnni static void infer__dots_16m_avx512vnni(const infer__dots_args *a) {
-    infer__dots_body_avx512vnni(a, 16, 1);
-}
-static void infer__dots_avx512vnni(const infer__dots_args *a) {
-    if (a->type->grain == 32) (a->type->has_min ? infer__dots_32m_avx512vnni : infer__dots_32_avx512vnni)(a);
-    else (a->type->has_min ? infer__dots_16m_avx512vnni : infer__dots_16_avx512vnni)(a);
-}
+INFER__DOTS_BY_KIND(avx512vnni, INFER__ON_avx512vnni)
 #endif

@@ -130,12 +130,5 @@ INFER__INLINE void infer__dots_body_rvv(const infer__dots_args *a, int grain, in
                               a->y + j * a->stride + g * INFER__GROUP);
 }
 
-static void infer__dots_32_rvv(const infer__dots_args *a) { infer__dots_body_rvv(a, 32, 0); }
-static void infer__dots_32m_rvv(const infer__dots_args *a) { infer__dots_body_rvv(a, 32, 1); }
-static void infer__dots_16_rvv(const infer__dots_args *a) { infer__dots_body_rvv(a, 16, 0); }
-static void infer__dots_16m_rvv(const infer__dots_args *a) { infer__dots_body_rvv(a, 16, 1); }
-static void infer__dots_rvv(const infer__dots_args *a) {
-    if (a->type->grain == 32) (a->type->has_min ? infer__dots_32m_rvv : infer__dots_32_rvv)(a);
-    else (a->type->has_min ? infer__dots_16m_rvv : infer__dots_16_rvv)(a);
-}
+INFER__DOTS_BY_KIND(rvv, INFER__ON_scalar)
 #endif

@@ -89,8 +89,7 @@ static void infer__make_tile_simd128(const infer__unpacked *w, int n_blocks, uin
                 t[2 * i] = wasm_i16x8_shuffle(v[i], v[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
                 t[2 * i + 1] = wasm_i16x8_shuffle(v[i], v[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
             }
-            INFER__UNROLL for (i = 0; i < 4;
-                               i++) { /* i & 1: words 0 .. 3 or 4 .. 7; i / 2: rows 0 and 2, or 1 and 3, .. */
+            INFER__UNROLL for (i = 0; i < 4; i++) { /* then of four rows: 0 2 4 6, or 1 3 5 7 */
                 v[2 * i] = wasm_i16x8_shuffle(t[i], t[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
                 v[2 * i + 1] = wasm_i16x8_shuffle(t[i], t[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
             }
@@ -166,12 +165,5 @@ INFER__INLINE void infer__dots_body_simd128(const infer__dots_args *a, int grain
     }
 }
 
-static void infer__dots_32_simd128(const infer__dots_args *a) { infer__dots_body_simd128(a, 32, 0); }
-static void infer__dots_32m_simd128(const infer__dots_args *a) { infer__dots_body_simd128(a, 32, 1); }
-static void infer__dots_16_simd128(const infer__dots_args *a) { infer__dots_body_simd128(a, 16, 0); }
-static void infer__dots_16m_simd128(const infer__dots_args *a) { infer__dots_body_simd128(a, 16, 1); }
-static void infer__dots_simd128(const infer__dots_args *a) {
-    if (a->type->grain == 32) (a->type->has_min ? infer__dots_32m_simd128 : infer__dots_32_simd128)(a);
-    else (a->type->has_min ? infer__dots_16m_simd128 : infer__dots_16_simd128)(a);
-}
+INFER__DOTS_BY_KIND(simd128, INFER__ON_scalar)
 #endif

@@ -1,6 +1,6 @@
 /* row_avx2_iq.c: GEMV as in row_avx2.c for code book types and those of 64 and 128 values a block; the table of all.
  *
- * Owns:  infer__rows_avx2.
+ * Owns:  infer__ones_avx2, infer__ones_avxvnni.
  * How:   entries of code books are loads, as in unpack_avx2_iq.c. Signs go to the activations (pmaddubsw wants codes
  *        without), so that codes are smaller and no offset is left. What moves the values of a whole block (IQ1_S) is
  *        multiplied with the sum of its activations, for eight blocks at once. IQ2_XXS and TQ1_0 unpack first: this way
@@ -199,33 +199,33 @@ INFER__ROW_AVX2(nvfp4, 144, 16, 0, 4, 12)
 #undef INFER__BOOK_4
 
 /* wide: the level of types with codes beyond 127. */
-#define INFER__ROWS(wide)                                                                                              \
-    {2, infer__q4_0_row_avx2},                                                                                         \
-    {8, infer__q8_0_row_##wide},                                                                                       \
-    INFER__QUANT(Q4_1, 3, infer__q4_1_row_avx2)                                                                        \
-    INFER__QUANT(Q5_0, 6, infer__q5_0_row_avx2)                                                                        \
-    INFER__QUANT(Q5_1, 7, infer__q5_1_row_avx2)                                                                        \
-    INFER__QUANT(Q2_K, 10, infer__q2_k_row_avx2)                                                                       \
-    INFER__QUANT(Q3_K, 11, infer__q3_k_row_avx2)                                                                       \
-    INFER__QUANT(Q4_K, 12, infer__q4_k_row_avx2)                                                                       \
-    INFER__QUANT(Q5_K, 13, infer__q5_k_row_avx2)                                                                       \
-    INFER__QUANT(Q6_K, 14, infer__q6_k_row_avx2)                                                                       \
-    INFER__QUANT(IQ2_XS, 17, infer__iq2_xs_row_avx2)                                                                   \
-    INFER__QUANT(IQ3_XXS, 18, infer__iq3_xxs_row_avx2)                                                                 \
-    INFER__QUANT(IQ1_S, 19, infer__iq1_s_row_avx2)                                                                     \
-    INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_row_##wide)                                                                 \
-    INFER__QUANT(IQ3_S, 21, infer__iq3_s_row_avx2)                                                                     \
-    INFER__QUANT(IQ2_S, 22, infer__iq2_s_row_avx2)                                                                     \
-    INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_row_##wide)                                                                 \
-    INFER__QUANT(IQ1_M, 29, infer__iq1_m_row_avx2)                                                                     \
-    INFER__QUANT(TQ2_0, 35, infer__tq2_0_row_avx2)                                                                     \
-    INFER__QUANT(MXFP4, 39, infer__mxfp4_row_avx2)                                                                     \
-    INFER__QUANT(NVFP4, 40, infer__nvfp4_row_avx2)                                                                     \
-    INFER__QUANT(Q1_0, 41, infer__q1_0_row_avx2)                                                                       \
-    INFER__QUANT(Q2_0, 42, infer__q2_0_row_avx2)
-static const infer__by_row infer__rows_avx2[] = {INFER__ROWS(avx2)};
+#define INFER__ONES(wide)                                                                                              \
+    {2, NULL, infer__q4_0_row_avx2},                                                                                   \
+    {8, NULL, infer__q8_0_row_##wide},                                                                                 \
+    INFER__QUANT(Q4_1, 3, NULL, infer__q4_1_row_avx2)                                                                  \
+    INFER__QUANT(Q5_0, 6, NULL, infer__q5_0_row_avx2)                                                                  \
+    INFER__QUANT(Q5_1, 7, NULL, infer__q5_1_row_avx2)                                                                  \
+    INFER__QUANT(Q2_K, 10, NULL, infer__q2_k_row_avx2)                                                                 \
+    INFER__QUANT(Q3_K, 11, NULL, infer__q3_k_row_avx2)                                                                 \
+    INFER__QUANT(Q4_K, 12, NULL, infer__q4_k_row_avx2)                                                                 \
+    INFER__QUANT(Q5_K, 13, NULL, infer__q5_k_row_avx2)                                                                 \
+    INFER__QUANT(Q6_K, 14, NULL, infer__q6_k_row_avx2)                                                                 \
+    INFER__QUANT(IQ2_XS, 17, NULL, infer__iq2_xs_row_avx2)                                                             \
+    INFER__QUANT(IQ3_XXS, 18, NULL, infer__iq3_xxs_row_avx2)                                                           \
+    INFER__QUANT(IQ1_S, 19, NULL, infer__iq1_s_row_avx2)                                                               \
+    INFER__QUANT(IQ4_NL, 20, NULL, infer__iq4_nl_row_##wide)                                                           \
+    INFER__QUANT(IQ3_S, 21, NULL, infer__iq3_s_row_avx2)                                                               \
+    INFER__QUANT(IQ2_S, 22, NULL, infer__iq2_s_row_avx2)                                                               \
+    INFER__QUANT(IQ4_XS, 23, NULL, infer__iq4_xs_row_##wide)                                                           \
+    INFER__QUANT(IQ1_M, 29, NULL, infer__iq1_m_row_avx2)                                                               \
+    INFER__QUANT(TQ2_0, 35, NULL, infer__tq2_0_row_avx2)                                                               \
+    INFER__QUANT(MXFP4, 39, NULL, infer__mxfp4_row_avx2)                                                               \
+    INFER__QUANT(NVFP4, 40, NULL, infer__nvfp4_row_avx2)                                                               \
+    INFER__QUANT(Q1_0, 41, NULL, infer__q1_0_row_avx2)                                                                 \
+    INFER__QUANT(Q2_0, 42, NULL, infer__q2_0_row_avx2)
+static const infer__one_row infer__ones_avx2[] = {INFER__ONES(avx2)};
 #  if defined(INFER__HAS_AVXVNNI)
-static const infer__by_row infer__rows_avxvnni[] = {INFER__ROWS(avxvnni)};
+static const infer__one_row infer__ones_avxvnni[] = {INFER__ONES(avxvnni)};
 #  endif
-#undef INFER__ROWS
+#undef INFER__ONES
 #endif

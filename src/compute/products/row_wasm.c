@@ -1,7 +1,7 @@
 /* row_wasm.c: GEMV, one column of activations times one row after the other as it lies in the file, with WebAssembly's
  * vectors.
  *
- * Owns:  infer__rows_simd128: for the types where it is faster than unpacking first (Q2_K to Q6_K are not: 0.75 to
+ * Owns:  infer__ones_simd128: for the types where it is faster than unpacking first (Q2_K to Q6_K are not: 0.75 to
  *        1.0).
  * How:   as row_avx2.c: codes of a block in registers, products of 16 bits (int8_wasm.c), sums of four blocks added
  *        across so that a vector has a lane for every block, and the float arithmetic of cpu_int8.h up to t.
@@ -13,14 +13,7 @@
 
 /* ---- what types share ------------------------------------------------------------------------------------------ */
 
-INFER__INLINE v128_t infer__low_nibbles_simd128(v128_t v) { return wasm_v128_and(v, wasm_i8x16_splat(15)); }
-INFER__INLINE v128_t infer__high_nibbles_simd128(v128_t v) { return infer__low_nibbles_simd128(wasm_u16x8_shr(v, 4)); }
-
-/* The one at p. */
-INFER__INLINE v128_t infer__one_half_simd128(const uint8_t *p) {
-    return infer__four_halves_simd128(wasm_i32x4_splat(infer__load_u16(p)));
-}
-/* Of eight blocks. */
+/* The fp16 of eight blocks. */
 INFER__INLINE void infer__halves_simd128(const uint8_t *p, int step, v128_t *out) {
     v128_t v = wasm_v128_load16_splat(p);
     v = wasm_v128_load16_lane(p + step, v, 1);
@@ -34,13 +27,6 @@ INFER__INLINE void infer__halves_simd128(const uint8_t *p, int step, v128_t *out
     out[1] = infer__four_halves_simd128(wasm_u32x4_extend_high_u16x8(v));
 }
 
-/* d times 8 bytes, the low or the high ones of v. */
-INFER__INLINE void infer__times_bytes_simd128(v128_t v, int high, int is_signed, v128_t d, v128_t *out) {
-    v = is_signed ? high ? wasm_i16x8_extend_high_i8x16(v) : wasm_i16x8_extend_low_i8x16(v)
-                  : high ? wasm_u16x8_extend_high_u8x16(v) : wasm_u16x8_extend_low_u8x16(v);
-    out[0] = wasm_f32x4_mul(d, wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(v)));
-    out[1] = wasm_f32x4_mul(d, wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(v)));
-}
 /* 16 codes times x. */
 INFER__INLINE v128_t infer__half_simd128(v128_t v, const int8_t *x, int is_signed) {
     v128_t low = is_signed ? wasm_i16x8_extend_low_i8x16(v) : wasm_u16x8_extend_low_u8x16(v);
@@ -49,36 +35,28 @@ INFER__INLINE v128_t infer__half_simd128(v128_t v, const int8_t *x, int is_signe
                           wasm_i32x4_dot_i16x8(high, wasm_i16x8_load8x8(x + 8)));
 }
 
-/* NAME_half: the codes of half h of block b. NAME_scales: of blocks, or of first and then of second halves of blocks
- * (grain 16): scale[0], scale[1], .. four each. */
-#define INFER__ROW_WASM(name, bytes, grain, has_min, is_signed, offset)                                                \
+/* NAME_half: the codes of half h of block b. NAME_scales: of eight blocks, four to a vector. All types have a scale per
+ * 32 values. */
+#define INFER__ROW_WASM(name, bytes, has_min, is_signed, offset)                                                       \
     static void infer__##name##_row_simd128(const uint8_t *p, int n_chunks, const infer__x8 *x, int64_t x_step,        \
                                             float *t) {                                                                \
-        const int halves = (grain) == 16 ? 2 : 1;                                                                      \
         for (; n_chunks > 0; n_chunks--, p += (bytes), x += x_step, t += 8) {                                          \
-            v128_t scale[4], min[4];                                                                                   \
-            int i, k, half;                                                                                            \
+            v128_t scale[2], min[2];                                                                                   \
+            int i, k;                                                                                                  \
             infer__##name##_scales_simd128(p, scale, min);                                                             \
             INFER__UNROLL for (i = 0; i < 8; i += 4) {                                                                 \
-                v128_t s[2][4], f = wasm_f32x4_splat(0.0f);                                                            \
+                v128_t s[4], f;                                                                                        \
                 INFER__UNROLL for (k = 0; k < 4; k++) {                                                                \
                     const int8_t *xq = x->q + 32 * (i + k);                                                            \
-                    s[0][k] = infer__half_simd128(infer__##name##_half_simd128(p, i + k, 0), xq, is_signed);           \
-                    s[1][k] = infer__half_simd128(infer__##name##_half_simd128(p, i + k, 1), xq + 16, is_signed);      \
-                    if (halves == 1) s[0][k] = wasm_i32x4_add(s[0][k], s[1][k]);                                       \
+                    s[k] = wasm_i32x4_add(                                                                             \
+                        infer__half_simd128(infer__##name##_half_simd128(p, i + k, 0), xq, is_signed),                 \
+                        infer__half_simd128(infer__##name##_half_simd128(p, i + k, 1), xq + 16, is_signed));           \
                 }                                                                                                      \
-                INFER__UNROLL for (half = 0; half < halves; half++) {                                                  \
-                    const int at = 2 * half + i / 4;                                                                   \
-                    v128_t sum = infer__add_four_simd128(s[half]), g;                                                  \
-                    const int32_t *sums = halves == 2 ? x->sum16[half] + i : x->sum32 + i;                             \
-                    if (offset)                                                                                        \
-                        sum = wasm_i32x4_sub(sum, wasm_i32x4_mul(wasm_v128_load(sums), wasm_i32x4_splat(offset)));     \
-                    g = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), scale[at]);                                      \
-                    f = half ? wasm_f32x4_add(f, g) : g;                                                               \
-                    if (has_min)                                                                                       \
-                        f = wasm_f32x4_add(f, wasm_f32x4_mul(min[at], wasm_v128_load(halves == 2 ? x->fsum16[half] + i \
-                                                                                                 : x->fsum32 + i)));   \
-                }                                                                                                      \
+                f = infer__add_four_simd128(s);                                                                        \
+                if (offset)                                                                                            \
+                    f = wasm_i32x4_sub(f, wasm_i32x4_mul(wasm_v128_load(x->sum32 + i), wasm_i32x4_splat(offset)));     \
+                f = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(f), scale[i / 4]);                                         \
+                if (has_min) f = wasm_f32x4_add(f, wasm_f32x4_mul(min[i / 4], wasm_v128_load(x->fsum32 + i)));         \
                 wasm_v128_store(t + i, f);                                                                             \
             }                                                                                                          \
         }                                                                                                              \
@@ -118,10 +96,10 @@ static void infer__add_rows_simd128(const float *t, int64_t stride, int n_chunks
         infer__halves_simd128(p, bytes, scale);                                                                        \
         if (has_min) infer__halves_simd128(p + 2, bytes, min);                                                         \
     }                                                                                                                  \
-    INFER__ROW_WASM(name, 8 * (bytes), 32, has_min, is_signed, offset)
+    INFER__ROW_WASM(name, 8 * (bytes), has_min, is_signed, offset)
 INFER__INLINE v128_t infer__nibbles_simd128(const uint8_t *p, int high) {
     v128_t v = wasm_v128_load(p);
-    return high ? infer__high_nibbles_simd128(v) : infer__low_nibbles_simd128(v);
+    return wasm_v128_and(high ? wasm_u16x8_shr(v, 4) : v, wasm_i8x16_splat(15));
 }
 /* 16 for the bits that are set among the 16 at p. */
 INFER__INLINE v128_t infer__sixteens_simd128(const uint8_t *p) {
@@ -153,7 +131,7 @@ INFER__INLINE void infer__mxfp4_scales_simd128(const uint8_t *p, v128_t *scale, 
 INFER__INLINE v128_t infer__mxfp4_half_simd128(const uint8_t *p, int i, int h) {
     return wasm_i8x16_swizzle(wasm_v128_load(infer__kvalues_fp4), infer__nibbles_simd128(p + 17 * i + 1, h));
 }
-INFER__ROW_WASM(mxfp4, 136, 32, 0, 1, 0)
+INFER__ROW_WASM(mxfp4, 136, 0, 1, 0)
 
 /* ---- blocks of 256 values --------------------------------------------------------------------------------------- */
 
@@ -161,25 +139,27 @@ INFER__INLINE v128_t infer__iq4_xs_half_simd128(const uint8_t *p, int i, int h) 
     return wasm_i8x16_swizzle(wasm_v128_load(infer__kvalues_iq4nl), infer__nibbles_simd128(p + 8 + 16 * i, h));
 }
 INFER__INLINE void infer__iq4_xs_scales_simd128(const uint8_t *p, v128_t *scale, v128_t *min) {
-    const v128_t d = infer__one_half_simd128(p);
+    const v128_t d = infer__four_halves_simd128(wasm_i32x4_splat(infer__load_u16(p)));
     const uint32_t low = infer__load_u32(p + 4), high = infer__load_u16(p + 2);
-    int8_t s[16];
+    float f[8];
     int i;
     (void)min;
-    INFER__UNROLL for (i = 0; i < 8; i++) s[i] = (int8_t)(((low >> 4 * i & 15) | (high >> 2 * i & 3) << 4) - 32);
-    infer__times_bytes_simd128(wasm_v128_load64_zero(s), 0, 1, d, scale);
+    INFER__UNROLL for (i = 0; i < 8; i++)
+        f[i] = (float)((int32_t)((low >> 4 * i & 15) | (high >> 2 * i & 3) << 4) - 32);
+    scale[0] = wasm_f32x4_mul(d, wasm_v128_load(f));
+    scale[1] = wasm_f32x4_mul(d, wasm_v128_load(f + 4));
 }
-INFER__ROW_WASM(iq4_xs, 136, 32, 0, 1, 0)
+INFER__ROW_WASM(iq4_xs, 136, 0, 1, 0)
 #undef INFER__ROW_WASM
 
-static const infer__by_row infer__rows_simd128[] = {
-    {2, infer__q4_0_row_simd128},
-    {8, infer__q8_0_row_simd128},
-    INFER__QUANT(Q4_1, 3, infer__q4_1_row_simd128)
-    INFER__QUANT(Q5_0, 6, infer__q5_0_row_simd128)
-    INFER__QUANT(Q5_1, 7, infer__q5_1_row_simd128)
-    INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_row_simd128)
-    INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_row_simd128)
-    INFER__QUANT(MXFP4, 39, infer__mxfp4_row_simd128)
+static const infer__one_row infer__ones_simd128[] = {
+    {2, NULL, infer__q4_0_row_simd128},
+    {8, NULL, infer__q8_0_row_simd128},
+    INFER__QUANT(Q4_1, 3, NULL, infer__q4_1_row_simd128)
+    INFER__QUANT(Q5_0, 6, NULL, infer__q5_0_row_simd128)
+    INFER__QUANT(Q5_1, 7, NULL, infer__q5_1_row_simd128)
+    INFER__QUANT(IQ4_NL, 20, NULL, infer__iq4_nl_row_simd128)
+    INFER__QUANT(IQ4_XS, 23, NULL, infer__iq4_xs_row_simd128)
+    INFER__QUANT(MXFP4, 39, NULL, infer__mxfp4_row_simd128)
 };
 #endif
