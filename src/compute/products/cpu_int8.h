@@ -103,8 +103,7 @@ typedef void (*infer__alone_fn)(const uint8_t *src, uint64_t row_bytes, const ui
                                 infer__unpacked *w, float *y);
 
 /* GEMV row by row: t of n_chunks chunks of one row in the file's layout, INFER__CHUNK / 32 of each chunk; columns of x
- * are x_step apart from chunk to chunk. Reads whole chunks and nothing beyond; of blocks that are not there any bytes
- * will do. Fewer instructions than a GEMV of 16 rows where registers are few, and memory is read as one stream. */
+ * are x_step apart from chunk to chunk. Whole chunks only, and nothing beyond is read. Memory is read as one stream. */
 typedef void (*infer__row_fn)(const uint8_t *p, int n_chunks, const infer__x8 *x, int64_t x_step, float *t);
 
 /* A type's GEMV on a level, or both, of which `row` is taken for long rows. */
