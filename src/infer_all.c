@@ -201,4 +201,5 @@ INFER__COLD_BEGIN
 #include "api/media/media_api.c"       /* pictures and sound */
 
 INFER__COLD_END
+INFER__PASSES_END
 #include "base/epilogue.h"

@@ -9,6 +9,7 @@
 
 /* base: compiler, memory, errors, operating system, threads */
 #include "base/base.h"
+INFER__PASSES_BEGIN
 INFER__SMALL_BEGIN
 INFER__COLD_BEGIN
 #include "base/report.c"           /* errors and log */

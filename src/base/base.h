@@ -143,6 +143,24 @@
 #  define INFER__SMALL_END
 #endif
 
+/* Passes of gcc -O2 that take a tenth of its time and change no kernel (make bench-count, make bench-text): off in all
+ * of the implementation but INFER_MINIMAL, which would grow. Scheduling pays on CPUs that run instructions in order;
+ * those of x86 do not. Headers of intrinsics come outside: with options of its own each of their functions takes
+ * memory. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8 && defined(__OPTIMIZE__) && \
+    !defined(__OPTIMIZE_SIZE__) && !defined(INFER_MINIMAL)
+#  if defined(__x86_64__) || defined(__i386__)
+#    define INFER__PASSES _Pragma("GCC optimize \"no-tree-pre,no-cse-follow-jumps,no-crossjumping,no-schedule-insns2\"")
+#  else
+#    define INFER__PASSES _Pragma("GCC optimize \"no-tree-pre,no-cse-follow-jumps,no-crossjumping\"")
+#  endif
+#  define INFER__PASSES_BEGIN _Pragma("GCC push_options") INFER__PASSES
+#  define INFER__PASSES_END _Pragma("GCC pop_options")
+#else
+#  define INFER__PASSES_BEGIN
+#  define INFER__PASSES_END
+#endif
+
 /* Before a loop over an array of registers: gcc -O2 leaves it a loop, and the registers in memory. */
 #if defined(__clang__)
 #  define INFER__UNROLL _Pragma("unroll")

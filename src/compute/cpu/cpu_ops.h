@@ -17,6 +17,7 @@
 #include "../backend.h"
 #include "cpu_math.h"
 #include <math.h>
+INFER__PASSES_END
 #if defined(INFER__SIMD_X86)
 #  include <immintrin.h>
 #elif defined(INFER__SIMD_ARM)
@@ -24,6 +25,7 @@
 #elif defined(INFER__SIMD_WASM)
 #  include <wasm_simd128.h>
 #endif
+INFER__PASSES_BEGIN
 
 #define INFER__ON_scalar
 #define INFER__ON_neon
