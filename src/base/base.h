@@ -143,9 +143,9 @@
 #  define INFER__SMALL_END
 #endif
 
-/* Passes of gcc -O2 that take a tenth of its time and change no kernel (make bench-count, make bench-text): off in all
- * of the implementation but INFER_MINIMAL, which would grow. Scheduling pays on CPUs that run instructions in order;
- * those of x86 do not. Headers of intrinsics come outside: with options of its own each of their functions takes
+/* Passes of gcc -O2 that are a tenth of its instructions and change no kernel (make bench-count, make bench-text), off
+ * in all of the implementation but INFER_MINIMAL, which would grow. Scheduling pays on CPUs that run instructions in
+ * order; those of x86 do not. Headers of intrinsics come outside: with options of its own each of their functions takes
  * memory. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8 && defined(__OPTIMIZE__) && \
     !defined(__OPTIMIZE_SIZE__) && !defined(INFER_MINIMAL)
