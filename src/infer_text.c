@@ -1,6 +1,7 @@
 /* infer_text.c: the lower half of the table of contents, everything from files to ids: parts in the order in which they
  * appear in infer.h. A build of its own, of a few seconds, for tests, fuzzers and benchmarks of texts.
- * INFER__COLD_BEGIN .. END, here and around parts' ways to open: see base.h. */
+ * See base.h for INFER__COLD_BEGIN .. END, here and around parts' ways to open, and for INFER__PASSES_BEGIN, which ends
+ * in infer_all.c. */
 #ifndef INFER_IMPLEMENTATION
 #define INFER_IMPLEMENTATION
 #endif

@@ -162,8 +162,10 @@ def cases():
     impl("clang for MSVC", tool("clang-19"), msvc, alias="clang-19", cross=True)
     impl("clang for MSVC after windows.h", tool("clang-19"), msvc + ["-DBEFORE_WINDOWS"], alias="clang-19", cross=True)
     impl("clang for macOS arm64, no system", tool("clang-19"), macos, alias="clang-19", cross=True)
-    for name, compiler, args, cross in (("x86", CLANG, [], False), ("MSVC", tool("clang-19"), msvc, True), ("macOS arm64", tool("clang-19"), macos, True)):
-        add("intrinsics outside cold parts, %s" % name, compiler and sys.executable, ["cold.py", compiler] + args, alias="clang-19" if cross else "clang", cross=cross)
+    for name, alias, compiler, args in (("gcc", "gcc", GCC, []), ("clang", "clang", CLANG, []), ("MSVC", "clang-19", tool("clang-19"), msvc),
+                                        ("macOS arm64", "clang-19", tool("clang-19"), macos)):
+        add("intrinsics outside parts with options, %s" % name, compiler and sys.executable, ["cold.py", compiler] + args, alias=alias,
+            cross=alias == "clang-19")
     exe = os.path.join(OUT, "two_tcc")
     add("tcc", tool("tcc"), ["-Wall", "two_a.c", "two_b.c", "-o", exe] + LIBS, run=[exe], alias="tcc")
     return out

@@ -24,6 +24,8 @@ INFER__PASSES_END
 #  include <arm_neon.h>
 #elif defined(INFER__SIMD_WASM)
 #  include <wasm_simd128.h>
+#elif defined(INFER__SIMD_RVV)
+#  include <riscv_vector.h>
 #endif
 INFER__PASSES_BEGIN
 

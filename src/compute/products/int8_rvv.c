@@ -11,7 +11,6 @@
 #include "cpu_int8.h"
 
 #if defined(INFER__SIMD_RVV)
-#  include <riscv_vector.h>
 
 enum { INFER__RVV_COLS = 2 };
 
