@@ -61,6 +61,7 @@ static void int8_fill(uint8_t *p, size_t n, int fill) {
 static void int8_unpacked_quiet(infer__unpacked *u) { /* nothing to ask for */
     u->ahead.at = u->ahead.due = u->ahead.end = u->q[0];
     u->ahead.step = 0;
+    u->tiled = 0;
 }
 
 static void int8_unpacked_fill(infer__unpacked *u, int byte) {
@@ -114,13 +115,17 @@ static void test_int8_unpack(void) {
     free(base);
 }
 
+/* The code of value k of row r, in either order. */
+static int int8_code(const infer__unpacked *u, int r, int k) {
+    return u->tiled ? u->q[0][k / 4 * 64 + 4 * r + k % 4] : u->q[r][infer__q_index(k)];
+}
+
 /* Equal in the first n_blocks blocks. */
 static void int8_unpacked_equal(const infer__quant *t, const infer__unpacked *a, const infer__unpacked *b,
                                 int n_blocks) {
     int r, k, s;
     for (r = 0; r < INFER__GROUP; r++) {
-        for (k = 0; k < 32 * n_blocks; k += 16)
-            CHECK(memcmp(a->q[r] + infer__q_index(k), b->q[r] + infer__q_index(k), 16) == 0);
+        for (k = 0; k < 32 * n_blocks; k++) CHECK(int8_code(a, r, k) == int8_code(b, r, k));
         for (s = 0; s < 32 * n_blocks / t->grain; s++) {
             CHECK(int8_same(a->scale[s][r], b->scale[s][r]));
             if (t->has_min) CHECK(int8_same(a->min[s][r], b->min[s][r]));
@@ -158,6 +163,7 @@ static void test_int8_unpack_sets(void) {
                         int8_unpacked_fill(got, 0xa5);
                         t->unpack(e.p, stride, n, want);
                         row->fn(e.p, stride, n, got);
+                        CHECK(!want->tiled && got->tiled == infer__unpack_sets[s].tiled);
                         int8_unpacked_equal(t, want, got, n);
                         int8_edge_close(&e);
                     }

@@ -29,13 +29,15 @@ INFER__INLINE void infer__ask(infer__ahead *a) {
  *   value = scale[s][row] * (q - offset) (+ min[s][row] when the type has minima), s = k / grain.
  * offset, grain (16 or 32) and has_min are the type's. q is at most 127 for narrow types, 255 for wide ones (offset
  * 128). The order inside a row keeps halves of blocks apart, so that 16 lanes hold four blocks of 32: value k of a row
- * lies at infer__q_index(k). */
+ * lies at infer__q_index(k). Or codes are tiled, for levels whose dots take that too: value k of row r lies at
+ * q[0][k / 4 * 64 + 4 * r + k % 4]. */
 typedef struct infer__unpacked {
     uint8_t q[INFER__GROUP][INFER__CHUNK];
     float scale[INFER__CHUNK / 16][INFER__GROUP];
     float min[INFER__CHUNK / 16][INFER__GROUP];
     infer__ahead ahead; /* unpacking asks for some of it with every row */
-    char pad[INFER__ALIGN - sizeof(infer__ahead)];
+    int32_t tiled;      /* codes are: set by functions that do that, 0 before */
+    char pad[INFER__ALIGN - sizeof(infer__ahead) - sizeof(int32_t)];
 } infer__unpacked;
 /* Of every 128 values: the first halves of the four blocks of 32, then the second halves. */
 INFER__INLINE int infer__q_index(int k) { return (k & ~127) + (k & 16) * 4 + (k >> 5 & 3) * 16 + (k & 15); }

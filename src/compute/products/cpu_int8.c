@@ -47,58 +47,59 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #  if defined(INFER__AMX)
     {"amxint8", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AMXINT8,
      infer__quantise_avx512, infer__dots_avx512vnni, infer__ones_avx512vnni,
-     INFER__COUNT(infer__ones_avx512vnni), &infer__int8_many_amx},
+     INFER__COUNT(infer__ones_avx512vnni), &infer__int8_many_amx, 0},
 #  endif
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
-     infer__dots_avx512vnni, infer__ones_avx512vnni, INFER__COUNT(infer__ones_avx512vnni), NULL},
-    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0, NULL},
+     infer__dots_avx512vnni, infer__ones_avx512vnni, INFER__COUNT(infer__ones_avx512vnni), NULL, 0},
+    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0, NULL, 0},
 #endif
 #if defined(INFER__SIMD_ARM)
 #  if defined(INFER__HAVE_i8mm)
     {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm,
-     infer__ones_dotprod, INFER__COUNT(infer__ones_dotprod), NULL},
+     infer__ones_dotprod, INFER__COUNT(infer__ones_dotprod), NULL, 0},
 #  endif
 #  if defined(INFER__HAVE_dotprod)
     {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod,
-     infer__ones_dotprod, INFER__COUNT(infer__ones_dotprod), NULL},
+     infer__ones_dotprod, INFER__COUNT(infer__ones_dotprod), NULL, 0},
 #  endif
     {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, infer__ones_neon,
-     INFER__COUNT(infer__ones_neon), NULL},
+     INFER__COUNT(infer__ones_neon), NULL, 0},
 #endif
 #if defined(INFER__HAS_AVXVNNI)
     {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni,
-     infer__ones_avxvnni, INFER__COUNT(infer__ones_avxvnni), NULL},
+     infer__ones_avxvnni, INFER__COUNT(infer__ones_avxvnni), NULL, 1},
 #endif
 #if defined(INFER__SIMD_AVX2)
     {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, infer__ones_avx2,
-     INFER__COUNT(infer__ones_avx2), NULL},
+     INFER__COUNT(infer__ones_avx2), NULL, 1},
 #endif
 #if defined(INFER__SIMD_X86)
-    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL},
+    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL, 0},
 #endif
 #if defined(INFER__SIMD_RVV)
-    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_rvv, NULL, 0, NULL},
+    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_rvv, NULL, 0, NULL, 0},
 #elif defined(INFER__SIMD_WASM)
     {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, infer__ones_simd128,
-     INFER__COUNT(infer__ones_simd128), NULL},
+     INFER__COUNT(infer__ones_simd128), NULL, 0},
 #endif
-    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL},
+    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL, 0},
 };
 
-static const struct { const infer__unpack_row *rows; size_t n; } infer__unpack_sets[] = { /* best first */
+/* Best first. tiled: for levels that take such codes (infer__unpacked). */
+static const struct { const infer__unpack_row *rows; size_t n; int tiled; } infer__unpack_sets[] = {
 #if defined(INFER__SIMD_AVX512)
-    {infer__unpacks_avx512, INFER__COUNT(infer__unpacks_avx512)},
-    {infer__unpacks_avx512_k, INFER__COUNT(infer__unpacks_avx512_k)},
-    {infer__unpacks_avx512_iq, INFER__COUNT(infer__unpacks_avx512_iq)},
+    {infer__unpacks_avx512, INFER__COUNT(infer__unpacks_avx512), 0},
+    {infer__unpacks_avx512_k, INFER__COUNT(infer__unpacks_avx512_k), 0},
+    {infer__unpacks_avx512_iq, INFER__COUNT(infer__unpacks_avx512_iq), 0},
 #endif
 #if defined(INFER__SIMD_AVX2)
-    {infer__unpacks_avx2, INFER__COUNT(infer__unpacks_avx2)},
-    {infer__unpacks_avx2_iq, INFER__COUNT(infer__unpacks_avx2_iq)},
+    {infer__unpacks_avx2, INFER__COUNT(infer__unpacks_avx2), 1},
+    {infer__unpacks_avx2_iq, INFER__COUNT(infer__unpacks_avx2_iq), 0},
 #endif
 #if defined(INFER__SIMD_ARM)
-    {infer__unpacks_neon, INFER__COUNT(infer__unpacks_neon)},
+    {infer__unpacks_neon, INFER__COUNT(infer__unpacks_neon), 0},
 #endif
-    {NULL, 0},
+    {NULL, 0, 0},
 };
 
 static const infer__int8 *infer__int8_find(uint32_t cpu) {
@@ -108,6 +109,7 @@ static const infer__int8 *infer__int8_find(uint32_t cpu) {
 }
 
 static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cpu) {
+    const int tiles = infer__int8_find(cpu)->tiles;
     size_t s, i;
 #if defined(INFER__SIMD_AVX2) || defined(INFER__SIMD_ARM)
     infer__call_once(&infer__books_once, infer__books_make);
@@ -115,7 +117,7 @@ static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cp
     for (s = 0; s < INFER__COUNT(infer__unpack_sets); s++)
         for (i = 0; i < infer__unpack_sets[s].n; i++) {
             const infer__unpack_row *row = &infer__unpack_sets[s].rows[i];
-            if (row->id == type->id && !(row->need & ~cpu)) return row->fn;
+            if (row->id == type->id && !(row->need & ~cpu) && infer__unpack_sets[s].tiled <= tiles) return row->fn;
         }
     return type->unpack;
 }
@@ -329,6 +331,7 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
         alone = n_x == 1 && w->one.alone && a.n_blocks == INFER__CHUNK / 32;
         for (g = 0; g < a.n_groups; g++) {
             int32_t at = g * INFER__GROUP;
+            s->w[g].tiled = 0;
             s->w[g].ahead = infer__int8_ahead(w, b->next + at, i, alone ? INFER__ALONE_ASKS : INFER__GROUP * 3 / 2);
             src = infer__int8_chunk(w, b->r + at, INFER__MIN(n - at, INFER__GROUP), i, s, &stride);
             if (alone)

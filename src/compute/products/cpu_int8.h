@@ -74,6 +74,7 @@ typedef struct infer__int8 {
     const struct infer__one_row *one; /* GEMV for some types; NULL: for none */
     int32_t n_one;
     const infer__int8_many *many; /* or NULL */
+    int tiles; /* dots takes codes that are tiled */
 } infer__int8;
 
 /* The best row whose needs are covered. */

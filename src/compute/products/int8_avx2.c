@@ -1,7 +1,10 @@
 /* int8_avx2.c: integer dot products with AVX2, and with AVX-VNNI: 16 rows of a weight are two vectors.
  *
  * Owns:  the avx2 and avxvnni rows of INT8.
- * Start: infer__dots_avx2.
+ * How:   from a tile, which most types' unpack functions leave. One column alone has row_avx2.c.
+ * Numbers: cycles of a Zen 5 for a column of 16 rows x 256 values (Q4_0, AVX-VNNI): 4 columns at a time 87, 2 95, one
+ *        128; 6 at a time 89, and what remains of 4 or 16 columns is more. AVX2 102, 105 and 124.
+ * Start: int8_lanes.h.
  */
 #include "int8_lanes.h"
 
@@ -95,166 +98,45 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__f_grain_avx2(__m256i isum, const floa
     return has_min ? _mm256_fmadd_ps(_mm256_load_ps(min), _mm256_set1_ps(xsum), t) : t;
 }
 
-/* ---- few columns ---------------------------------------------------------------------------------------------- */
+/* ---- tiles ----------------------------------------------------------------------------------------------------- */
 
-/* 8 vectors of partial sums, lane of 128 bits L = grain L of a row (or half L of a block), to the first 2: grain L of 8
- * rows. Partial sums are of 32 bits (room 0), or of 16 bits, of which `room` may be added before they are widened. */
-INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room) {
-    __m256i lo, hi;
-    int i, n;
-    INFER__UNROLL for (n = 8; n > 2; n /= 2) {
-        if (room == 1)
-            INFER__UNROLL for (i = 0; i < n; i++) s[i] = infer__i_widen_avx2(s[i]);
-        INFER__UNROLL for (i = 0; i < n / 2; i++) {
-            const __m256i a = s[2 * i], b = s[2 * i + 1];
-            if (n == 8) { /* elements a0 a1 b2 b3, a2 a3 b0 b1: a shuffle less than unpacking */
-                lo = _mm256_blend_epi32(a, b, 0xcc);
-                hi = _mm256_alignr_epi8(b, a, 8);
-            } else {
-                const __m256 u = _mm256_castsi256_ps(a), v = _mm256_castsi256_ps(b);
-                lo = _mm256_castps_si256(_mm256_shuffle_ps(u, v, 0x88));
-                hi = _mm256_castps_si256(_mm256_shuffle_ps(u, v, 0xdd));
-            }
-            s[i] = room > 1 ? _mm256_add_epi16(lo, hi) : _mm256_add_epi32(lo, hi);
-        }
-        room /= 2;
-    }
-    if (room)
-        INFER__UNROLL for (i = 0; i < 2; i++) s[i] = infer__i_widen_avx2(s[i]);
-    lo = _mm256_permute2x128_si256(s[0], s[1], 0x20);
-    s[1] = _mm256_permute2x128_si256(s[0], s[1], 0x31);
-    s[0] = lo;
+INFER__ON_avx2 INFER__INLINE __m256i infer__two_avx2(const uint8_t *low, const uint8_t *high) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)low)),
+                                   _mm_loadu_si128((const __m128i *)(const void *)high), 1);
 }
 
-/* Activations of two blocks: their first halves, their second halves. */
-typedef struct infer__pair_avx2 { __m256i first, second; } infer__pair_avx2;
-INFER__ON_avx2 INFER__INLINE infer__pair_avx2 infer__pair_of_avx2(const infer__x8 *x, int b) {
-    __m256i x0 = _mm256_loadu_si256((const __m256i *)(const void *)(x->q + 32 * b));
-    __m256i x1 = _mm256_loadu_si256((const __m256i *)(const void *)(x->q + 32 * b + 32));
-    infer__pair_avx2 p;
-    p.first = _mm256_permute2x128_si256(x0, x1, 0x20);
-    p.second = _mm256_permute2x128_si256(x0, x1, 0x31);
-    return p;
-}
-
-/* q * x of 32 values: as 8 sums of four, or as 16 of two when more than one fits into 16 bits. Codes of types of which
- * none fits are signed. */
-#  define INFER__DIRECT_8(L)                                                                                          \
-    INFER__ON_##L INFER__INLINE __m256i infer__products_##L(__m256i v, __m256i x, int fit) {                          \
-      const __m256i zero = _mm256_setzero_si256();                                                                    \
-      if (fit > 1) return infer__i_pairs_##L(v, x);                                                                   \
-      if (fit == 1) return infer__i_dot_##L(zero, v, x);                                                              \
-      return infer__i_dot_##L(zero, infer__i_abs_##L(v), infer__i_sign_##L(x, v));                                    \
-    }                                                                                                                 \
-    /* Of two blocks of a row, first and second halves. */                                                            \
-    INFER__ON_##L INFER__INLINE __m256i infer__pair_products_##L(const __m256i *v, const infer__pair_avx2 *x,         \
-                                                                 int fit) {                                           \
-      const __m256i s = infer__products_##L(v[0], x->first, fit);                                                     \
-      if (fit == 1) return infer__i_dot_##L(s, v[1], x->second);                                                      \
-      return fit ? infer__i_add16_##L(s, infer__products_##L(v[1], x->second, fit))                                   \
-                 : infer__i_add_##L(s, infer__products_##L(v[1], x->second, fit));                                    \
-    }                                                                                                                 \
-    /* Block b of 8 rows from r on, from its sums (grain 32: low): acc + t * d. */                                    \
-    INFER__ON_##L INFER__INLINE __m256 infer__block_##L(const infer__unpacked *w, const infer__x8 *x, int b, int r,   \
-                                                        int grain, int has_min, int fit, int32_t offset, __m256i low, \
-                                                        __m256i high, __m256 acc) {                                   \
-      const int at = grain == 16 ? 2 * b : b;                                                                         \
-      __m256 t;                                                                                                       \
-      if (fit && offset)                                                                                              \
-        low = _mm256_sub_epi32(low, _mm256_set1_epi32(offset * (grain == 16 ? x->sum16[0][b] : x->sum32[at])));       \
-      t = infer__f_grain_##L(low, w->scale[at] + r, w->min[at] + r, grain == 16 ? x->fsum16[0][b] : x->fsum32[at],    \
-                             has_min, acc, 1);                                                                        \
-      if (grain == 16) {                                                                                              \
-        if (fit && offset) high = _mm256_sub_epi32(high, _mm256_set1_epi32(offset * x->sum16[1][b]));               \
-        t = infer__f_grain_##L(high, w->scale[at + 1] + r, w->min[at + 1] + r, x->fsum16[1][b], has_min, t, 0);     \
-      }                                                                                                               \
-      return infer__f_fma_##L(t, infer__f_splat_##L(x->d[b]), acc);                                                   \
-    }                                                                                                                 \
-    /* One column of one group: 64 values, that is two blocks, of 8 rows after the other. */                          \
-    INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks,    \
-                                                       int grain, int has_min, int fit, int32_t offset,               \
-                                                       infer__ahead *ahead, float *y) {                               \
-      int b, i, r;                                                                                                    \
-      for (b = 0; b < n_blocks; b += 2) {                                                                             \
-        const infer__pair_avx2 xs = infer__pair_of_avx2(x, b);                                                        \
-        INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8) {                                                         \
-          const uint8_t *q = w->q[r] + infer__q_index(32 * b);                                                        \
-          __m256i low[8], high[8], v[2], *second = grain == 16 ? high : low;                                          \
-          __m256 acc;                                                                                                 \
-          infer__ask(ahead);                                                                                          \
-          INFER__UNROLL for (i = 0; i < 8; i++, q += INFER__CHUNK) {                                                  \
-            v[0] = infer__i_load_##L(q);                                                                              \
-            v[1] = infer__i_load_##L(q + 64);                                                                         \
-            if (fit == 0) {                                                                                           \
-              v[0] = infer__i_flip_##L(v[0]);                                                                         \
-              v[1] = infer__i_flip_##L(v[1]);                                                                         \
-            }                                                                                                         \
-            if (grain == 16)                                                                                          \
-              low[i] = infer__products_##L(v[0], xs.first, fit);                                                      \
-            else                                                                                                      \
-              low[i] = infer__pair_products_##L(v, &xs, fit);                                                         \
-          }                                                                                                           \
-          if (grain == 16) { /* not at once: sixteen vectors are all registers there are */                           \
-            infer__add_across_avx2(low, fit < 2 ? 0 : fit);                                                           \
-            q -= 8 * INFER__CHUNK;                                                                                    \
-            INFER__UNROLL for (i = 0; i < 8; i++, q += INFER__CHUNK) high[i] =                                        \
-                infer__products_##L(infer__i_load_##L(q + 64), xs.second, fit);                                       \
-            infer__add_across_avx2(high, fit < 2 ? 0 : fit);                                                          \
-          } else {                                                                                                    \
-            infer__add_across_avx2(low, fit < 2 ? 0 : fit / 2);                                                       \
-          }                                                                                                           \
-          acc = infer__block_##L(w, x, b, r, grain, has_min, fit, offset, low[0], second[0], _mm256_load_ps(y + r));  \
-          if (b + 1 < n_blocks)                                                                                       \
-            acc = infer__block_##L(w, x, b + 1, r, grain, has_min, fit, offset, low[1], second[1], acc);              \
-          _mm256_store_ps(y + r, acc);                                                                                \
-        }                                                                                                             \
-      }                                                                                                               \
-    }
-
-/* ---- many columns --------------------------------------------------------------------------------------------- */
-
-/* 8 rows x 32 bytes to vectors of 4 bytes of every row: vector j at out[j]. */
-INFER__ON_avx2 INFER__INLINE void infer__transpose_avx2(const uint8_t *src, __m256i *out) {
-    __m256i r[8], t[8];
+/* 16 bytes of 8 rows: bytes 4 j .. 4 j + 3 of all to v[j]. */
+INFER__ON_avx2 INFER__INLINE void infer__rows_16_avx2(const uint8_t *p, uint64_t row_bytes, __m256i *v) {
+    __m256i r[4], t[4];
     int i;
-    INFER__UNROLL for (i = 0; i < 8; i++) r[i] = infer__i_load_avx2(src + i * INFER__CHUNK);
-    INFER__UNROLL for (i = 0; i < 8; i += 2) {
+    INFER__UNROLL for (i = 0; i < 4; i++, p += row_bytes) r[i] = infer__two_avx2(p, p + 4 * row_bytes);
+    INFER__UNROLL for (i = 0; i < 4; i += 2) {
         t[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
         t[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
     }
-    INFER__UNROLL for (i = 0; i < 8; i += 4) {
-        r[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
-        r[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
-        r[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
-        r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    INFER__UNROLL for (i = 0; i < 4; i++) {
-        out[i] = _mm256_permute2x128_si256(r[i], r[4 + i], 0x20);
-        out[4 + i] = _mm256_permute2x128_si256(r[i], r[4 + i], 0x31);
+    INFER__UNROLL for (i = 0; i < 2; i++) {
+        v[2 * i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
+        v[2 * i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
     }
 }
 
 /* The codes of a group, transposed: values 4 j .. 4 j + 3 of the 16 rows at tile + 64 * j. */
 INFER__ON_avx2 static void infer__make_tile_avx2(const infer__unpacked *w, int n_blocks, uint8_t *tile) {
-    __m256i v[8];
-    int b, half, r, j;
-    for (b = 0; b < n_blocks; b += 2)
-        for (half = 0; half < 2; half++)
-            for (r = 0; r < INFER__GROUP; r += 8) {
-                uint8_t *to = tile + 64 * (8 * b + 4 * half) + 4 * r;
-                infer__transpose_avx2(w->q[r] + infer__q_index(32 * b + 16 * half), v);
-                INFER__UNROLL for (j = 0; j < 4; j++) { /* of block b, of block b + 1 */
-                    _mm256_store_si256((__m256i *)(void *)(to + 64 * j), v[j]);
-                    _mm256_store_si256((__m256i *)(void *)(to + 64 * (8 + j)), v[4 + j]);
-                }
-            }
+    __m256i v[4];
+    int h, r, j;
+    for (h = 0; h < 2 * n_blocks; h++)
+        for (r = 0; r < INFER__GROUP; r += 8) {
+            infer__rows_16_avx2(w->q[r] + infer__q_index(16 * h), INFER__CHUNK, v);
+            INFER__UNROLL for (j = 0; j < 4; j++)
+                _mm256_store_si256((__m256i *)(void *)(tile + 64 * (4 * h + j) + 4 * r), v[j]);
+        }
 }
 
 /* ---- the levels ------------------------------------------------------------------------------------------------- */
 
 INFER__LANES_TILE(avx2, 4)
-INFER__DIRECT_8(avx2)
-INFER__LANES_DOTS(avx2, 4)
+INFER__LANES_TILE(avx2, 2)
+INFER__LANES_DOTS(avx2, 4, 1, INFER__LANES_REST_TWO)
 INFER__LANES_LEVEL(avx2)
 
 #  if defined(INFER__HAS_AVXVNNI)
@@ -282,9 +164,9 @@ INFER__ON_avxvnni INFER__INLINE __m256i infer__i_dot_avxvnni(__m256i sum, __m256
 #    define infer__f_fma_avxvnni infer__f_fma_avx2
 #    define infer__f_grain_avxvnni infer__f_grain_avx2
 #    define infer__make_tile_avxvnni infer__make_tile_avx2
-INFER__LANES_TILE(avxvnni, 6)
-INFER__DIRECT_8(avxvnni)
-INFER__LANES_DOTS(avxvnni, 6)
+INFER__LANES_TILE(avxvnni, 4)
+INFER__LANES_TILE(avxvnni, 2)
+INFER__LANES_DOTS(avxvnni, 4, 1, INFER__LANES_REST_TWO)
 INFER__LANES_KIND(avxvnni, 32, 0, 1)
 INFER__LANES_KIND(avxvnni, 32, 1, 1)
 INFER__LANES_KIND(avxvnni, 16, 0, 1)

@@ -1,6 +1,6 @@
 /* int8_lanes.h: the integer dot products of x86 levels without 512-bit VNNI: one body for 4, 8 and 16 lanes.
  *
- * Owns:  INFER__LANES_TILE (many columns), INFER__DIRECT_8 (few columns), INFER__LANES_DOTS (which of them).
+ * Owns:  INFER__LANES_TILE (columns from a tile), INFER__LANES_DOTS (how many at a time).
  * How:   a level L has one kind of vector and the functions infer__i_*_L and infer__f_*_L over it; a body is inlined
  *        into a function with the level's target attribute. 16 rows of a weight are INFER__VECTORS_L vectors.
  * Sums:  pmaddubsw adds two products of u8 x s8 in 16 bits, and saturates; |x| <= 127. How many of its results may be
@@ -33,7 +33,8 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
     return fit;
 }
 
-/* M columns of one group; tile and w of that group. Leaves nothing in registers from block to block: y has the sums. */
+/* M columns of one group; tile and w of that group. From block to block y has the sums, so that registers do not, or
+ * registers where there are enough (2 columns, where the stores would be waited for). */
 #define INFER__LANES_TILE(L, M)                                                                                        \
     INFER__ON_##L INFER__INLINE void infer__tile_##M##_##L(const uint8_t *tile, const infer__unpacked *w,              \
                                                            const infer__x8 *const *x, int n_blocks, int grain,         \
@@ -42,6 +43,10 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
         enum { N = INFER__VECTORS_##L, LANES = INFER__GROUP / N };                                                     \
         int b, k, r, j, g, half, halves = grain == 16 ? 2 : 1, steps = 8 / halves;                                     \
         int run = fit > steps ? steps : fit;                                                                           \
+        infer__f_##L acc[N][M];                                                                                        \
+        if (N * M <= 4)                                                                                                \
+            INFER__UNROLL for (j = 0; j < M; j++)                                                                      \
+                INFER__UNROLL for (g = 0; g < N; g++) acc[g][j] = infer__f_load_##L(y + j * stride + LANES * g);       \
         for (b = 0; b < n_blocks; b++) {                                                                               \
             infer__f_##L t[N][M];                                                                                      \
             INFER__UNROLL for (half = 0; half < halves; half++) {                                                      \
@@ -99,32 +104,54 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
             INFER__UNROLL for (j = 0; j < M; j++)                                                                      \
                 INFER__UNROLL for (g = 0; g < N; g++) {                                                                \
                     float *to = y + j * stride + LANES * g;                                                            \
-                    infer__f_store_##L(to, infer__f_fma_##L(t[g][j], infer__f_splat_##L(x[j]->d[b]),                   \
-                                                            infer__f_load_##L(to)));                                   \
+                    infer__f_##L d = infer__f_splat_##L(x[j]->d[b]);                                                   \
+                    if (N * M > 4) infer__f_store_##L(to, infer__f_fma_##L(t[g][j], d, infer__f_load_##L(to)));        \
+                    else acc[g][j] = infer__f_fma_##L(t[g][j], d, acc[g][j]);                                          \
                 }                                                                                                      \
         }                                                                                                              \
+        if (N * M <= 4)                                                                                                \
+            INFER__UNROLL for (j = 0; j < M; j++)                                                                      \
+                INFER__UNROLL for (g = 0; g < N; g++) infer__f_store_##L(y + j * stride + LANES * g, acc[g][j]);       \
     }
 
-/* All columns: M at a time from a tile, the rest one by one. */
-#define INFER__LANES_DOTS(L, M)                                                                                        \
+/* All columns: M at a time from a tile, the rest by REST, for which tiles are made when there are `from` columns. */
+#define INFER__LANES_DOTS(L, M, from, REST)                                                                            \
     INFER__ON_##L INFER__INLINE void infer__dots_body_##L(const infer__dots_args *a, int grain, int has_min,           \
                                                           int fit) {                                                   \
-        int32_t offset = a->type->offset, j = 0, i, g;                                                                 \
-        if (a->n_x >= 4) {                                                                                             \
-            for (g = 0; g < a->n_groups; g++)                                                                          \
-                infer__make_tile_##L(a->w + g, a->n_blocks, a->tile + g * INFER__GROUP * INFER__CHUNK);                \
+        const uint8_t *tiles[INFER__INT8_GROUPS] = {NULL, NULL};                                                       \
+        const int32_t offset = a->type->offset;                                                                        \
+        const infer__x8 *x[M > 2 ? M : 2];                                                                             \
+        int32_t j = 0, i, g;                                                                                           \
+        if (a->n_x >= from) {                                                                                          \
+            for (g = 0; g < a->n_groups; g++) {                                                                        \
+                uint8_t *tile = a->tile + g * INFER__GROUP * INFER__CHUNK;                                             \
+                if (!a->w[g].tiled) infer__make_tile_##L(a->w + g, a->n_blocks, tile);                                 \
+                tiles[g] = a->w[g].tiled ? a->w[g].q[0] : tile;                                                        \
+            }                                                                                                          \
             for (; j + M <= a->n_x; j += M) {                                                                          \
-                const infer__x8 *x[M];                                                                                 \
                 for (i = 0; i < M; i++) x[i] = infer__x8_col(a, j + i);                                                \
                 for (g = 0; g < a->n_groups; g++)                                                                      \
-                    infer__tile_##M##_##L(a->tile + g * INFER__GROUP * INFER__CHUNK, a->w + g, x, a->n_blocks, grain,  \
-                                          has_min, fit, offset, a->y + j * a->stride + g * INFER__GROUP, a->stride);   \
+                    infer__tile_##M##_##L(tiles[g], a->w + g, x, a->n_blocks, grain, has_min, fit, offset,             \
+                                          a->y + j * a->stride + g * INFER__GROUP, a->stride);                         \
             }                                                                                                          \
         }                                                                                                              \
-        for (; j < a->n_x; j++)                                                                                        \
-            for (g = 0; g < a->n_groups; g++)                                                                          \
-                infer__direct_##L(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, fit,                     \
-                                  offset, a->ahead, a->y + j * a->stride + g * INFER__GROUP);                          \
+        REST(L)                                                                                                        \
+    }
+/* One by one, without a tile. */
+#define INFER__LANES_REST_DIRECT(L)                                                                                    \
+    for (; j < a->n_x; j++)                                                                                            \
+        for (g = 0; g < a->n_groups; g++)                                                                              \
+            infer__direct_##L(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, fit, offset, a->ahead,       \
+                              a->y + j * a->stride + g * INFER__GROUP);
+/* Two by two; the last may be one column twice: both have the same sums for the same place. */
+#define INFER__LANES_REST_TWO(L)                                                                                       \
+    for (; j < a->n_x; j += 2) {                                                                                       \
+        const int32_t two = j + 1 < a->n_x;                                                                            \
+        x[0] = infer__x8_col(a, j);                                                                                    \
+        x[1] = infer__x8_col(a, j + two);                                                                              \
+        for (g = 0; g < a->n_groups; g++)                                                                              \
+            infer__tile_2_##L(tiles[g], a->w + g, x, a->n_blocks, grain, has_min, fit, offset,                         \
+                              a->y + j * a->stride + g * INFER__GROUP, two * a->stride);                               \
     }
 #define INFER__LANES_KIND(L, grain, has_min, fit)                                                                      \
     INFER__ON_##L static void infer__dots_##grain##_##has_min##_##fit##_##L(const infer__dots_args *a) {               \

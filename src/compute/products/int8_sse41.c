@@ -182,6 +182,6 @@ INFER__ON_sse41 static void infer__make_tile_sse41(const infer__unpacked *w, int
 }
 
 INFER__LANES_TILE(sse41, 2)
-INFER__LANES_DOTS(sse41, 2)
+INFER__LANES_DOTS(sse41, 2, 4, INFER__LANES_REST_DIRECT)
 INFER__LANES_LEVEL_FEW(sse41)
 #endif

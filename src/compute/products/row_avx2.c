@@ -18,6 +18,45 @@
 
 INFER__ON_avx2 INFER__INLINE __m128i infer__load_16_avx2(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 
+/* 8 vectors of partial sums, one of each block, to two: of the low and of the high lanes of 128 bits, which are halves
+ * of blocks. Partial sums are of 32 bits (room 0), or of 16 bits, of which `room` may be added before they are
+ * widened. */
+INFER__ON_avx2 INFER__INLINE void infer__add_across_avx2(__m256i *s, int room) {
+    __m256i lo, hi;
+    int i, n;
+    INFER__UNROLL for (n = 8; n > 2; n /= 2) {
+        if (room == 1)
+            INFER__UNROLL for (i = 0; i < n; i++) s[i] = infer__i_widen_avx2(s[i]);
+        INFER__UNROLL for (i = 0; i < n / 2; i++) {
+            const __m256i a = s[2 * i], b = s[2 * i + 1];
+            if (n == 8) { /* elements a0 a1 b2 b3, a2 a3 b0 b1: a shuffle less than unpacking */
+                lo = _mm256_blend_epi32(a, b, 0xcc);
+                hi = _mm256_alignr_epi8(b, a, 8);
+            } else {
+                const __m256 u = _mm256_castsi256_ps(a), v = _mm256_castsi256_ps(b);
+                lo = _mm256_castps_si256(_mm256_shuffle_ps(u, v, 0x88));
+                hi = _mm256_castps_si256(_mm256_shuffle_ps(u, v, 0xdd));
+            }
+            s[i] = room > 1 ? _mm256_add_epi16(lo, hi) : _mm256_add_epi32(lo, hi);
+        }
+        room /= 2;
+    }
+    if (room)
+        INFER__UNROLL for (i = 0; i < 2; i++) s[i] = infer__i_widen_avx2(s[i]);
+    lo = _mm256_permute2x128_si256(s[0], s[1], 0x20);
+    s[1] = _mm256_permute2x128_si256(s[0], s[1], 0x31);
+    s[0] = lo;
+}
+
+/* q * x of 32 values: as 8 sums of four, or as 16 of two when more than one fits into 16 bits. Codes of types of which
+ * none fits are signed. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__products_avx2(__m256i v, __m256i x, int fit) {
+    const __m256i zero = _mm256_setzero_si256();
+    if (fit > 1) return infer__i_pairs_avx2(v, x);
+    if (fit == 1) return infer__i_dot_avx2(zero, v, x);
+    return infer__i_dot_avx2(zero, infer__i_abs_avx2(v), infer__i_sign_avx2(x, v));
+}
+
 /* s[b] = the partial sums of block b, whose codes are v. */
 #define INFER__BLOCK_SUMS(b, v, fit) s[b] = infer__products_avx2(v, infer__load_32_avx2(x + 32 * (b)), fit)
 
@@ -89,6 +128,13 @@ INFER__ON_avx2 static void infer__add_rows_avx2(const float *t, int64_t stride, 
     _mm256_storeu_ps(y, acc);
 }
 #define INFER__ADD_ROWS infer__add_rows_avx2
+
+/* 0xff for the bits set among 32. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__bits_avx2(uint32_t bits) {
+    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+    const __m256i byte = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int32_t)bits), byte), bit), bit);
+}
 
 /* ---- blocks of 32 values ---------------------------------------------------------------------------------------- */
 

@@ -3,8 +3,7 @@
  * Owns:  infer__ones_avx2, infer__ones_avxvnni.
  * How:   entries of code books are loads, as in unpack_avx2_iq.c. Signs go to the activations (pmaddubsw wants codes
  *        without), so that codes are smaller and no offset is left. What moves the values of a whole block (IQ1_S) is
- *        multiplied with the sum of its activations, for eight blocks at once. IQ2_XXS and TQ1_0 unpack first: this way
- *        they had 0.96 of the speed.
+ *        multiplied with the sum of its activations, for eight blocks at once.
  * Start: infer__iq2_xs_sums_avx2.
  */
 #include "cpu_int8.h"
@@ -53,6 +52,25 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__top_scales_avx2(__m256 d, float f, __
 }
 
 /* ---- IQ2, IQ3 --------------------------------------------------------------------------------------------------- */
+
+/* The second words of eight pairs, packed. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__odd_words_avx2(const uint8_t *p) {
+    return _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(infer__load_32_avx2(p)),
+                                                 _mm256_castsi256_ps(infer__load_32_avx2(p + 32)), 0xdd));
+}
+
+INFER__ON_avx2 INFER__INLINE void infer__iq2_xxs_sums_avx2(const uint8_t *p, const int8_t *x, __m256i *s) {
+    const __m256i signs = infer__words_apart_avx2(infer__four_sevens_avx2(infer__odd_words_avx2(p + 2)));
+    int i;
+    INFER__UNROLL for (i = 0; i < 8; i++) INFER__SIGNED_SUMS(i, INFER__BOOK_8(infer__book_iq2xxs, p + 2 + 8 * i, 2),
+                                                             infer__word_bits_avx2(signs, infer__packed_at(i)), 2);
+}
+INFER__ON_avx2 INFER__INLINE void infer__iq2_xxs_scales_avx2(const uint8_t *p, __m256 *scale, __m256 *min) {
+    (void)min;
+    scale[0] = infer__top_scales_avx2(infer__one_half_avx2(p), 0.125f,
+                                      _mm256_permute4x64_epi64(infer__odd_words_avx2(p + 2), 0xd8));
+}
+INFER__ROW_AVX2(iq2_xxs, 66, 32, 0, 2, 0)
 
 INFER__ON_avx2 INFER__INLINE void infer__iq2_xs_sums_avx2(const uint8_t *p, const int8_t *x, __m256i *s) {
     infer__iq_indices indices;
@@ -153,7 +171,53 @@ INFER__ON_avx2 INFER__INLINE void infer__iq1_m_scales_avx2(const uint8_t *p, __m
 }
 INFER__ROW_AVX2(iq1_m, 56, 16, 0, 4, 9)
 
+/* ---- TQ1_0 ------------------------------------------------------------------------------------------------------- */
+
+INFER__ON_avx2 INFER__INLINE void infer__tq1_0_sums_avx2(const uint8_t *p, const int8_t *x, __m256i *s) {
+    __m256i a = infer__load_32_avx2(p), v[5]; /* digit t: block t */
+    /* digit t of 16 bytes: half a block each from value 160 on; of 4 bytes: four values each from value 240 on */
+    __m256i b = _mm256_setr_epi64x((int64_t)infer__load_u64(p + 32), (int64_t)infer__load_u64(p + 40),
+                                   (int64_t)infer__load_u32(p + 48), 0);
+    __m128i four;
+    int i;
+    INFER__UNROLL for (i = 0; i < 5; i++) {
+        INFER__BLOCK_SUMS(i, infer__next_digit_avx2(&a), 8);
+        v[i] = infer__next_digit_avx2(&b);
+    }
+    INFER__BLOCK_SUMS(5, _mm256_permute2x128_si256(v[0], v[1], 0x20), 8);
+    INFER__BLOCK_SUMS(6, _mm256_permute2x128_si256(v[2], v[3], 0x20), 8);
+    four = _mm_unpacklo_epi64(
+        _mm_unpacklo_epi32(_mm256_extracti128_si256(v[0], 1), _mm256_extracti128_si256(v[1], 1)),
+        _mm_unpacklo_epi32(_mm256_extracti128_si256(v[2], 1), _mm256_extracti128_si256(v[3], 1)));
+    INFER__BLOCK_SUMS(7, _mm256_inserti128_si256(v[4], four, 1), 8);
+}
+INFER__ON_avx2 INFER__INLINE void infer__tq1_0_scales_avx2(const uint8_t *p, __m256 *scale, __m256 *min) {
+    (void)min;
+    scale[0] = infer__one_half_avx2(p + 52);
+}
+INFER__ROW_AVX2(tq1_0, 54, 32, 0, 8, 1)
+
 /* ---- blocks of 64 and 128 values --------------------------------------------------------------------------------- */
+
+/* Block b of 32 values of a row; here 0 and 2. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__q1_0_block_avx2(const uint8_t *row, int b) {
+    return infer__and_avx2(infer__bits_avx2(infer__load_u32(row + 18 * (b / 4) + 2 + 4 * (b % 4))), 2);
+}
+
+INFER__ON_avx2 INFER__INLINE __m256i infer__q2_0_block_avx2(const uint8_t *row, int b) {
+    const uint8_t *p = row + 18 * (b / 2) + 2 + 8 * (b % 2);
+    __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    v = _mm256_or_si256(v, _mm256_slli_epi32(v, 12)); /* a byte's pairs of bits to the low ends of four bytes */
+    v = _mm256_or_si256(v, _mm256_slli_epi32(v, 6));
+    return infer__and_avx2(v, 3);
+}
+
+/* 8 bytes hold 16 values: low halves, then high halves. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__nvfp4_block_avx2(const uint8_t *row, int b) {
+    __m256i v = _mm256_permute4x64_epi64(infer__twice_avx2(row + 36 * (b / 2) + 4 + 16 * (b % 2)), 0x50);
+    v = _mm256_blend_epi32(v, _mm256_srli_epi16(v, 4), 0xcc);
+    return _mm256_shuffle_epi8(infer__fp4_table_avx2(), infer__low_nibbles_avx2(v));
+}
 
 #define INFER__ROW_SUMS(name, fit)                                                                                     \
     INFER__ON_avx2 INFER__INLINE void infer__##name##_sums_avx2(const uint8_t *p, const int8_t *x, __m256i *s) {       \
@@ -210,6 +274,7 @@ INFER__ROW_AVX2(nvfp4, 144, 16, 0, 4, 12)
     INFER__QUANT(Q4_K, 12, NULL, infer__q4_k_row_avx2)                                                                 \
     INFER__QUANT(Q5_K, 13, NULL, infer__q5_k_row_avx2)                                                                 \
     INFER__QUANT(Q6_K, 14, NULL, infer__q6_k_row_avx2)                                                                 \
+    INFER__QUANT(IQ2_XXS, 16, NULL, infer__iq2_xxs_row_avx2)                                                           \
     INFER__QUANT(IQ2_XS, 17, NULL, infer__iq2_xs_row_avx2)                                                             \
     INFER__QUANT(IQ3_XXS, 18, NULL, infer__iq3_xxs_row_avx2)                                                           \
     INFER__QUANT(IQ1_S, 19, NULL, infer__iq1_s_row_avx2)                                                               \
@@ -218,6 +283,7 @@ INFER__ROW_AVX2(nvfp4, 144, 16, 0, 4, 12)
     INFER__QUANT(IQ2_S, 22, NULL, infer__iq2_s_row_avx2)                                                               \
     INFER__QUANT(IQ4_XS, 23, NULL, infer__iq4_xs_row_##wide)                                                           \
     INFER__QUANT(IQ1_M, 29, NULL, infer__iq1_m_row_avx2)                                                               \
+    INFER__QUANT(TQ1_0, 34, NULL, infer__tq1_0_row_avx2)                                                               \
     INFER__QUANT(TQ2_0, 35, NULL, infer__tq2_0_row_avx2)                                                               \
     INFER__QUANT(MXFP4, 39, NULL, infer__mxfp4_row_avx2)                                                               \
     INFER__QUANT(NVFP4, 40, NULL, infer__nvfp4_row_avx2)                                                               \

@@ -2,9 +2,9 @@
  *
  * Owns:  what unpack_avx2_k.c uses too, and functions for the table there. The plain C functions of quant_*.c define
  *        what they compute; results are equal.
- * How:   codes row after row, two blocks side by side: their first halves are one vector of infer__unpacked, their
- *        second halves another. Then the scales, block after block, of 8 rows each.
- * Tails: a row may end after an odd number of blocks; what is read beyond it is written to unused entries.
+ * How:   8 rows at a time: 16 bytes of each are transposed as the file has them, so that a vector has four bytes of
+ *        every row, and become codes there: these are the tile that the dot products take (infer__unpacked.tiled), and
+ *        half as many bytes, or fewer, are transposed. Then the block's scales.
  * Start: INFER__UNPACK_AVX2.
  */
 #include "../products/cpu_int8.h"
@@ -13,10 +13,6 @@
 
 /* ---- codes ----------------------------------------------------------------------------------------------------- */
 
-INFER__ON_avx2 INFER__INLINE __m256i infer__two_avx2(const uint8_t *low, const uint8_t *high) {
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)low)),
-                                   _mm_loadu_si128((const __m128i *)(const void *)high), 1);
-}
 INFER__ON_avx2 INFER__INLINE __m256i infer__load_32_avx2(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
 }
@@ -33,18 +29,6 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__high_nibbles_avx2(__m256i v) {
     return infer__low_nibbles_avx2(_mm256_srli_epi16(v, 4));
 }
 
-/* Codes of two blocks, a and b: first halves to v[0], second halves to v[1]. 16 bytes of nibbles each: */
-INFER__ON_avx2 INFER__INLINE void infer__nibbles_avx2(const uint8_t *a, const uint8_t *b, __m256i *v) {
-    __m256i both = infer__two_avx2(a, b);
-    v[0] = infer__low_nibbles_avx2(both);
-    v[1] = infer__high_nibbles_avx2(both);
-}
-/* The same as indices of a table of 16 bytes. */
-INFER__ON_avx2 INFER__INLINE void infer__levels_avx2(const uint8_t *a, const uint8_t *b, __m256i table, __m256i *v) {
-    infer__nibbles_avx2(a, b, v);
-    v[0] = _mm256_shuffle_epi8(table, v[0]);
-    v[1] = _mm256_shuffle_epi8(table, v[1]);
-}
 INFER__ON_avx2 INFER__INLINE __m256i infer__iq4_table_avx2(void) {
     return _mm256_xor_si256(infer__twice_avx2(infer__kvalues_iq4nl), _mm256_set1_epi8(-128));
 }
@@ -52,36 +36,62 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__fp4_table_avx2(void) {
     return _mm256_add_epi8(infer__twice_avx2(infer__kvalues_fp4), _mm256_set1_epi8(12));
 }
 
-/* 16 for the bits that are set: lanes have 32 bits each, `first` those of byte `at` and `at + 1`. */
-INFER__ON_avx2 INFER__INLINE __m256i infer__sixteens_avx2(__m256i bits, int at) {
-    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
-    __m256i bytes = _mm256_shuffle_epi8(bits, _mm256_or_si256(_mm256_set1_epi8((char)at),
-                                                              _mm256_setr_epi64x(0, 0x0101010101010101, 0,
-                                                                                 0x0101010101010101)));
-    return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit), _mm256_set1_epi8(16));
+/* 4 bytes of 8 rows. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__rows_4_avx2(const uint8_t *p, uint64_t row_bytes) {
+    __m128i v[2];
+    int i;
+    INFER__UNROLL for (i = 0; i < 2; i++, p += 4 * row_bytes) {
+        v[i] = _mm_cvtsi32_si128((int32_t)infer__load_u32(p));
+        v[i] = _mm_insert_epi32(v[i], (int32_t)infer__load_u32(p + row_bytes), 1);
+        v[i] = _mm_insert_epi32(v[i], (int32_t)infer__load_u32(p + 2 * row_bytes), 2);
+        v[i] = _mm_insert_epi32(v[i], (int32_t)infer__load_u32(p + 3 * row_bytes), 3);
+    }
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(v[0]), v[1], 1);
+}
+
+/* Codes of half h of block b of 8 rows, transposed as the tile has them; q: that of the first of the rows. */
+INFER__ON_avx2 INFER__INLINE void infer__put_half_avx2(uint8_t *q, int b, int h, const __m256i *v) {
+    int j;
+    INFER__UNROLL for (j = 0; j < 4; j++) infer__put_avx2(q + 64 * (8 * b + 4 * h + j), v[j]);
+}
+
+/* The codes of a block of 8 rows: halves to v[0 .. 3] and v[4 .. 7]. 16 bytes of nibbles: */
+INFER__ON_avx2 INFER__INLINE void infer__nibbles_avx2(const uint8_t *p, uint64_t row_bytes, __m256i *v) {
+    int j;
+    infer__rows_16_avx2(p, row_bytes, v);
+    INFER__UNROLL for (j = 0; j < 4; j++) {
+        v[4 + j] = infer__high_nibbles_avx2(v[j]);
+        v[j] = infer__low_nibbles_avx2(v[j]);
+    }
+}
+/* The same as indices of a table of 16 bytes. */
+INFER__ON_avx2 INFER__INLINE void infer__levels_avx2(const uint8_t *p, uint64_t row_bytes, __m256i table, __m256i *v) {
+    int j;
+    infer__nibbles_avx2(p, row_bytes, v);
+    INFER__UNROLL for (j = 0; j < 8; j++) v[j] = _mm256_shuffle_epi8(table, v[j]);
+}
+/* 0xff for the bits set among bits 4 j .. 4 j + 3 of 8 rows that have 32 each. */
+INFER__ON_avx2 INFER__INLINE __m256i infer__four_bits_avx2(__m256i bits, int j) {
+    const __m256i byte = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808,
+                                           0x0c0c0c0c);
+    const __m256i bit = _mm256_set1_epi32(j & 1 ? (int32_t)0x80402010 : 0x08040201);
+    bits = _mm256_shuffle_epi8(bits, _mm256_add_epi8(byte, _mm256_set1_epi8((char)(j / 2))));
+    return _mm256_cmpeq_epi8(_mm256_and_si256(bits, bit), bit);
 }
 /* 4 bytes of fifth bits, then 16 bytes of nibbles. */
-INFER__ON_avx2 INFER__INLINE void infer__fifths_avx2(const uint8_t *a, const uint8_t *b, __m256i *v) {
-    __m256i bits = _mm256_inserti128_si256(_mm256_set1_epi32((int32_t)infer__load_u32(a)),
-                                           _mm_set1_epi32((int32_t)infer__load_u32(b)), 1);
-    infer__nibbles_avx2(a + 4, b + 4, v);
-    v[0] = _mm256_or_si256(v[0], infer__sixteens_avx2(bits, 0));
-    v[1] = _mm256_or_si256(v[1], infer__sixteens_avx2(bits, 2));
+INFER__ON_avx2 INFER__INLINE void infer__fifths_avx2(const uint8_t *p, uint64_t row_bytes, __m256i *v) {
+    const __m256i bits = infer__rows_4_avx2(p, row_bytes);
+    int j;
+    infer__nibbles_avx2(p + 4, row_bytes, v);
+    INFER__UNROLL for (j = 0; j < 8; j++)
+        v[j] = _mm256_or_si256(v[j], _mm256_and_si256(infer__four_bits_avx2(bits, j), _mm256_set1_epi8(16)));
 }
-
 /* 32 signed bytes. */
-INFER__ON_avx2 INFER__INLINE void infer__bytes_avx2(const uint8_t *a, const uint8_t *b, __m256i *v) {
-    v[0] = infer__two_avx2(a, b);
-    v[1] = infer__two_avx2(a + 16, b + 16);
-}
-
-/* The position of vector c (0..3) of half h of the blocks of a row: blocks 2 c and 2 c + 1. */
-INFER__INLINE uint8_t *infer__pair_at(uint8_t *q, int c, int h) { return q + 128 * (c / 2) + 32 * (c % 2) + 64 * h; }
-
-/* Both halves. */
-INFER__ON_avx2 INFER__INLINE void infer__put_pair_avx2(uint8_t *q, int c, const __m256i *v) {
-    infer__put_avx2(infer__pair_at(q, c, 0), v[0]);
-    infer__put_avx2(infer__pair_at(q, c, 1), v[1]);
+INFER__ON_avx2 INFER__INLINE void infer__bytes_avx2(const uint8_t *p, uint64_t row_bytes, __m256i *v) {
+    int j;
+    infer__rows_16_avx2(p, row_bytes, v);
+    infer__rows_16_avx2(p + 16, row_bytes, v + 4);
+    INFER__UNROLL for (j = 0; j < 8; j++) v[j] = _mm256_xor_si256(v[j], _mm256_set1_epi8(-128));
 }
 
 /* ---- scales ---------------------------------------------------------------------------------------------------- */
@@ -116,21 +126,18 @@ INFER__ON_avx2 INFER__INLINE void infer__half_pairs_avx2(const uint8_t *p, uint6
     *second = _mm256_cvtph_ps(_mm_unpackhi_epi64(v[0], v[1]));
 }
 
-INFER__ON_avx2 INFER__INLINE void infer__put_scales_avx2(const uint8_t *src, uint64_t row_bytes, int bytes, int b,
-                                                         infer__unpacked *out) {
-    int r;
-    INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8) _mm256_store_ps(
-        out->scale[b] + r, infer__row_halves_avx2(src + (uint64_t)r * row_bytes + bytes * b, row_bytes));
+/* Scales (and minima) of a block of 8 rows, from its first bytes. */
+INFER__ON_avx2 INFER__INLINE void infer__put_scales_avx2(const uint8_t *p, uint64_t row_bytes, float *scale,
+                                                         float *min) {
+    (void)min;
+    _mm256_store_ps(scale, infer__row_halves_avx2(p, row_bytes));
 }
-INFER__ON_avx2 INFER__INLINE void infer__put_scales_mins_avx2(const uint8_t *src, uint64_t row_bytes, int bytes, int b,
-                                                              infer__unpacked *out) {
+INFER__ON_avx2 INFER__INLINE void infer__put_scales_mins_avx2(const uint8_t *p, uint64_t row_bytes, float *scale,
+                                                              float *min) {
     __m256 d, m;
-    int r;
-    INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8) {
-        infer__half_pairs_avx2(src + (uint64_t)r * row_bytes + bytes * b, row_bytes, &d, &m);
-        _mm256_store_ps(out->scale[b] + r, d);
-        _mm256_store_ps(out->min[b] + r, m);
-    }
+    infer__half_pairs_avx2(p, row_bytes, &d, &m);
+    _mm256_store_ps(scale, d);
+    _mm256_store_ps(min, m);
 }
 
 /* Bytes `step` apart. */
@@ -152,46 +159,40 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__e8m0_avx2(__m128i bytes) {
     return _mm256_castsi256_ps(_mm256_blendv_epi8(_mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), normal,
                                                   _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1))));
 }
-INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *src, uint64_t row_bytes, int bytes, int b,
-                                                       infer__unpacked *out) {
-    int r;
-    INFER__UNROLL for (r = 0; r < INFER__GROUP; r += 8) _mm256_store_ps(
-        out->scale[b] + r,
-        infer__e8m0_avx2(infer__eight_bytes_avx2(src + (uint64_t)r * row_bytes + bytes * b, row_bytes)));
+INFER__ON_avx2 INFER__INLINE void infer__put_e8m0_avx2(const uint8_t *p, uint64_t row_bytes, float *scale, float *min) {
+    (void)min;
+    _mm256_store_ps(scale, infer__e8m0_avx2(infer__eight_bytes_avx2(p, row_bytes)));
 }
 
 /* ---- types ----------------------------------------------------------------------------------------------------- */
 
-/* codes: those of blocks a and b to v; flip: 128 where they are signed; scales: a function above. */
-#define INFER__UNPACK_AVX2(name, bytes, flip, scales, codes)                                                           \
-    INFER__ON_avx2 INFER__INLINE void infer__##name##_pair_avx2(const uint8_t *p, int c, uint8_t *q) {                 \
-        const uint8_t *a = p + 2 * (bytes) * c, *b = a + (bytes);                                                      \
-        const __m256i top = _mm256_set1_epi8((char)(flip));                                                            \
-        __m256i v[2];                                                                                                  \
-        codes;                                                                                                         \
-        v[0] = (flip) ? _mm256_xor_si256(v[0], top) : v[0];                                                            \
-        v[1] = (flip) ? _mm256_xor_si256(v[1], top) : v[1];                                                            \
-        infer__put_pair_avx2(q, c, v);                                                                                 \
-    }                                                                                                                  \
+/* codes: those of the block at p of 8 rows to v, scales: theirs, by functions above. */
+#define INFER__UNPACK_AVX2(name, bytes, scales, codes)                                                                 \
     INFER__ON_avx2 static void infer__##name##_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,       \
                                                            infer__unpacked *out) {                                     \
-        const uint8_t *row = src;                                                                                      \
-        int r, c;                                                                                                      \
-        for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {                                \
-            if (n_blocks == 8) /* unrolled, it is 1.1 to 1.2 times as fast */                                          \
-                INFER__UNROLL for (c = 0; c < 4; c++) infer__##name##_pair_avx2(row, c, out->q[r]);                    \
-            else                                                                                                       \
-                for (c = 0; 2 * c < n_blocks; c++) infer__##name##_pair_avx2(row, c, out->q[r]);                       \
+        infer__ahead ahead = out->ahead; /* a copy, in registers */                                                    \
+        int r, b;                                                                                                      \
+        for (r = 0; r < INFER__GROUP; r += 8) {                                                                        \
+            const uint8_t *p = src + (uint64_t)r * row_bytes;                                                          \
+            uint8_t *q = out->q[0] + 4 * r;                                                                            \
+            for (b = 0; b < n_blocks; b++, p += (bytes), q += 32 * INFER__GROUP, infer__ask(&ahead)) {                 \
+                __m256i v[8];                                                                                          \
+                codes;                                                                                                 \
+                infer__put_half_avx2(q, 0, 0, v);                                                                      \
+                infer__put_half_avx2(q, 0, 1, v + 4);                                                                  \
+                scales(p, row_bytes, out->scale[b] + r, out->min[b] + r);                                              \
+            }                                                                                                          \
         }                                                                                                              \
-        for (c = 0; c < n_blocks; c++) scales(src, row_bytes, bytes, c, out);                                          \
+        out->ahead = ahead;                                                                                            \
+        out->tiled = 1;                                                                                                \
     }
-INFER__UNPACK_AVX2(q4_0, 18, 0, infer__put_scales_avx2, infer__nibbles_avx2(a + 2, b + 2, v))
-INFER__UNPACK_AVX2(q4_1, 20, 0, infer__put_scales_mins_avx2, infer__nibbles_avx2(a + 4, b + 4, v))
-INFER__UNPACK_AVX2(q5_0, 22, 0, infer__put_scales_avx2, infer__fifths_avx2(a + 2, b + 2, v))
-INFER__UNPACK_AVX2(q5_1, 24, 0, infer__put_scales_mins_avx2, infer__fifths_avx2(a + 4, b + 4, v))
-INFER__UNPACK_AVX2(q8_0, 34, 128, infer__put_scales_avx2, infer__bytes_avx2(a + 2, b + 2, v))
-INFER__UNPACK_AVX2(iq4_nl, 18, 0, infer__put_scales_avx2,
-                   infer__levels_avx2(a + 2, b + 2, infer__iq4_table_avx2(), v))
-INFER__UNPACK_AVX2(mxfp4, 17, 0, infer__put_e8m0_avx2, infer__levels_avx2(a + 1, b + 1, infer__fp4_table_avx2(), v))
+INFER__UNPACK_AVX2(q4_0, 18, infer__put_scales_avx2, infer__nibbles_avx2(p + 2, row_bytes, v))
+INFER__UNPACK_AVX2(q4_1, 20, infer__put_scales_mins_avx2, infer__nibbles_avx2(p + 4, row_bytes, v))
+INFER__UNPACK_AVX2(q5_0, 22, infer__put_scales_avx2, infer__fifths_avx2(p + 2, row_bytes, v))
+INFER__UNPACK_AVX2(q5_1, 24, infer__put_scales_mins_avx2, infer__fifths_avx2(p + 4, row_bytes, v))
+INFER__UNPACK_AVX2(q8_0, 34, infer__put_scales_avx2, infer__bytes_avx2(p + 2, row_bytes, v))
+INFER__UNPACK_AVX2(iq4_nl, 18, infer__put_scales_avx2,
+                   infer__levels_avx2(p + 2, row_bytes, infer__iq4_table_avx2(), v))
+INFER__UNPACK_AVX2(mxfp4, 17, infer__put_e8m0_avx2, infer__levels_avx2(p + 1, row_bytes, infer__fp4_table_avx2(), v))
 #undef INFER__UNPACK_AVX2
 #endif

@@ -12,6 +12,9 @@
 
 #if defined(INFER__SIMD_AVX2)
 
+/* The position of vector c (0..3) of half h of the blocks of a row: blocks 2 c and 2 c + 1. */
+INFER__INLINE uint8_t *infer__pair_at(uint8_t *q, int c, int h) { return q + 128 * (c / 2) + 32 * (c % 2) + 64 * h; }
+
 /* ---- entries of code books -------------------------------------------------------------------------------------- */
 
 /* The indices of a row, in the order of the file, four or eight a block of 32. */
@@ -369,45 +372,6 @@ INFER__ON_avx2 static void infer__iq1_m_unpack_avx2(const uint8_t *src, uint64_t
     infer__put_collected_avx2(&scales, 8, d, out);
 }
 
-/* ---- TQ1_0 ------------------------------------------------------------------------------------------------------- */
-
-/* The next ternary digits of v: v * 3 / 256; then v * 3 modulo 256. */
-INFER__ON_avx2 INFER__INLINE __m256i infer__next_digit_avx2(__m256i *v) {
-    const __m256i zero = _mm256_setzero_si256();
-    __m256i not_1 = _mm256_cmpeq_epi8(_mm256_subs_epu8(*v, _mm256_set1_epi8(85)), zero); /* v <= 85 */
-    __m256i not_2 = _mm256_cmpeq_epi8(_mm256_subs_epu8(*v, _mm256_set1_epi8((char)170)), zero);
-    *v = _mm256_add_epi8(*v, _mm256_add_epi8(*v, *v));
-    return _mm256_add_epi8(_mm256_set1_epi8(2), _mm256_add_epi8(not_1, not_2));
-}
-
-INFER__ON_avx2 static void infer__tq1_0_unpack_avx2(const uint8_t *src, uint64_t row_bytes, int n_blocks,
-                                                    infer__unpacked *out) {
-    const uint8_t *row = src;
-    __m256 d;
-    int r, t;
-    (void)n_blocks;
-    for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {
-        uint8_t *q = out->q[r];
-        __m256i a = infer__load_32_avx2(row); /* digit t: block t */
-        /* digit t of 16 bytes: half a block each from value 160 on; of 4 bytes: four values each from value 240 on */
-        __m256i b = _mm256_setr_epi64x((int64_t)infer__load_u64(row + 32), (int64_t)infer__load_u64(row + 40),
-                                       (int64_t)infer__load_u32(row + 48), 0);
-        INFER__UNROLL for (t = 0; t < 5; t++) {
-            __m256i v = infer__next_digit_avx2(&b);
-            infer__put_block_avx2(q, 32 * t, infer__next_digit_avx2(&a));
-            _mm_store_si128((__m128i *)(void *)(q + infer__q_index(160 + 16 * t)), _mm256_castsi256_si128(v));
-            if (t < 4) {
-                int32_t four = _mm_cvtsi128_si32(_mm256_extracti128_si256(v, 1));
-                memcpy(q + infer__q_index(240) + 4 * t, &four, 4);
-            }
-        }
-    }
-    for (r = 0; r < INFER__GROUP; r += 8) {
-        d = infer__row_halves_avx2(src + 52 + (uint64_t)r * row_bytes, row_bytes);
-        INFER__UNROLL for (t = 0; t < 8; t++) _mm256_store_ps(out->scale[t] + r, d);
-    }
-}
-
 static const infer__unpack_row infer__unpacks_avx2_iq[] = {
     INFER__QUANT(IQ2_XXS, 16, INFER__CPU_AVX2, infer__iq2_xxs_unpack_avx2)
     INFER__QUANT(IQ2_XS, 17, INFER__CPU_AVX2, infer__iq2_xs_unpack_avx2)
@@ -416,7 +380,6 @@ static const infer__unpack_row infer__unpacks_avx2_iq[] = {
     INFER__QUANT(IQ3_S, 21, INFER__CPU_AVX2, infer__iq3_s_unpack_avx2)
     INFER__QUANT(IQ2_S, 22, INFER__CPU_AVX2, infer__iq2_s_unpack_avx2)
     INFER__QUANT(IQ1_M, 29, INFER__CPU_AVX2, infer__iq1_m_unpack_avx2)
-    INFER__QUANT(TQ1_0, 34, INFER__CPU_AVX2, infer__tq1_0_unpack_avx2)
     {-1, 0, NULL}, /* no type: some builds have none of the others */
 };
 #endif
