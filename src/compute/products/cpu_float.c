@@ -16,8 +16,7 @@
 #include "cpu_float.h"
 
 enum {
-    INFER__FLOAT_PANEL = 192, /* columns whose lanes are kept */
-    INFER__FLOAT_FEW = 3      /* blocks of columns for which copying a weight is not worth it */
+    INFER__FLOAT_PANEL = 192 /* columns whose lanes are kept */
 };
 
 /* Rows decoded at once, and for how many steps. They are read once per block of columns: wide blocks get them from the
@@ -116,14 +115,14 @@ static int32_t infer__float_block(const infer__float_product *p, int32_t n) {
     return (n + blocks - 1) / blocks;
 }
 
-static int infer__float_few(const struct infer__floats *f, int32_t n_x) { return n_x <= INFER__FLOAT_FEW * f->cols; }
+static int infer__float_few(const struct infer__floats *f, int kind, int32_t n_x) { return n_x <= f->few[kind]; }
 
 /* Rows of a task at most: with few columns a core reads sequentially, with many there is enough work in a tile. */
 static int32_t infer__float_task_rows(const infer__ctx *c, const infer__weight *w, int32_t n_x) {
     const int kind = infer__float_kind(w->type);
     const infer__float_tiled *tiled = infer__float_tiled_for(c, kind);
     if (tiled) return n_x <= 16 ? infer__task_rows(w) : tiled->by[kind].rows;
-    return infer__float_few(c->floats, n_x) ? infer__task_rows(w) : infer__float_tile_rows(c->floats);
+    return infer__float_few(c->floats, kind, n_x) ? infer__task_rows(w) : infer__float_tile_rows(c->floats);
 }
 
 /* Rows that are multiplied together: tasks are multiples of them. */
@@ -354,7 +353,7 @@ static void infer__float_tile(const infer__ctx *c, const infer__weight *w, int32
     p.lanes = (float *)(void *)(p.tile + infer__float_tile_rows(p.f) * p.stride);
     INFER__ASSERT(infer__float_scratch_len(p.f, w->cols) <= c->cpu->scratch_len);
     if (infer__float_tiled_for(c, p.kind)) p.f->tiled->by[p.kind].multiply(&p);
-    else if (!infer__float_few(p.f, n_x) || !p.f->raw[p.kind][1]) infer__float_tiles(&p);
+    else if (!infer__float_few(p.f, p.kind, n_x) || !p.f->raw[p.kind][1]) infer__float_tiles(&p);
     else {
         infer__float_stream(&p);
         infer__float_add_bias(&p, 0, n, 0, n_x);

@@ -83,6 +83,7 @@ struct infer__floats {
     /* Decoded ones, by kind, and the bytes of a step of such a row: */
     infer__float_fn decoded[INFER__FLOAT_KINDS][INFER__FLOAT_COLS + 1];
     int32_t step[INFER__FLOAT_KINDS];
+    int32_t few[INFER__FLOAT_KINDS]; /* columns up to which decoding a weight is not worth it */
     /* The same for rows that are not cut; NULL: `decoded` and `sums` do it. */
     infer__float_whole_fn whole[INFER__FLOAT_KINDS][INFER__FLOAT_COLS + 1];
     /* n values of a kind as in the file to a decoded row, filled with zeros to whole steps */

@@ -211,15 +211,16 @@ static void infer__float_sums_neon(const float *acc, int32_t n, float *y, int64_
      infer__float_whole_##KIND##_6_avx512}
 #define INFER__FLOAT_WHOLE_F32 {INFER__FLOAT_WHOLE_6(f32), INFER__FLOAT_WHOLE_6(f32), INFER__FLOAT_WHOLE_6(f32)}
 #define INFER__FLOAT_NO_WHOLE {{NULL}, {NULL}, {NULL}}
-#define INFER__FLOAT_ROW(name, L, need, cols, BLOCKS, WHOLE, tiled) \
+#define INFER__FLOAT_FEW(f32, f16, bf16) {f32, f16, bf16}
+#define INFER__FLOAT_ROW(name, L, need, cols, few, BLOCKS, WHOLE, tiled) \
     {name, need, cols, 0, {BLOCKS(f32, L), BLOCKS(f16, L), BLOCKS(bf16, L)}, \
-     {BLOCKS(f32, L), BLOCKS(f32, L), BLOCKS(f32, L)}, {64, 64, 64}, WHOLE, \
+     {BLOCKS(f32, L), BLOCKS(f32, L), BLOCKS(f32, L)}, {64, 64, 64}, few, WHOLE, \
      INFER__FLOAT_DECODE(L), infer__float_prepare_##L, infer__float_sums_##L, tiled}
 
 #define INFER__FLOAT_PAIRS_ROW \
     {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)}, \
     {INFER__FLOAT_BLOCKS_6(f32, avx512), INFER__FLOAT_BLOCKS_6(f16, avx512), INFER__FLOAT_BLOCKS_6(pairs, avx512)}, \
-    {64, 32, 64}, \
+    {64, 32, 64}, INFER__FLOAT_FEW(18, 18, 12), \
     {INFER__FLOAT_WHOLE_6(f32), INFER__FLOAT_WHOLE_6(f16), INFER__FLOAT_WHOLE_6(pairs)}, \
     {infer__float_decode_f32, infer__float_copy_f16, infer__float_copy_bf16}, \
     infer__float_prepare_pairs, infer__float_sums_avx512
@@ -238,31 +239,38 @@ static const struct infer__floats infer__floats_rows[] = {
 #    endif
     INFER__FLOAT_ROW("avx512vnni encodes", avx512,
                      INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_ENCODES, 6,
-                     INFER__FLOAT_BLOCKS_6, INFER__FLOAT_WHOLE_F32, &infer__int16_encodes),
+                     INFER__FLOAT_FEW(18, 18, 18), INFER__FLOAT_BLOCKS_6, INFER__FLOAT_WHOLE_F32,
+                     &infer__int16_encodes),
 #    if defined(INFER__FLOAT_PAIRS)
     {"avx512bf16", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512BF16, 6, 1, INFER__FLOAT_PAIRS_ROW, NULL},
 #    endif
     INFER__FLOAT_ROW("avx512 encodes", avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_ENCODES, 6,
-                     INFER__FLOAT_BLOCKS_6, INFER__FLOAT_WHOLE_F32, &infer__outer_encodes),
-    INFER__FLOAT_ROW("avx512", avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512, 6, INFER__FLOAT_BLOCKS_6, INFER__FLOAT_WHOLE_F32, NULL),
+                     INFER__FLOAT_FEW(18, 18, 18), INFER__FLOAT_BLOCKS_6, INFER__FLOAT_WHOLE_F32,
+                     &infer__outer_encodes),
+    INFER__FLOAT_ROW("avx512", avx512, INFER__CPU_AVX2 | INFER__CPU_AVX512, 6, INFER__FLOAT_FEW(18, 18, 18),
+                     INFER__FLOAT_BLOCKS_6, INFER__FLOAT_WHOLE_F32, NULL),
 #  endif
-    INFER__FLOAT_ROW("avx2", avx2, INFER__CPU_AVX2, 3, INFER__FLOAT_BLOCKS_3, INFER__FLOAT_NO_WHOLE, NULL),
+    INFER__FLOAT_ROW("avx2", avx2, INFER__CPU_AVX2, 3, INFER__FLOAT_FEW(24, 24, 15), INFER__FLOAT_BLOCKS_3,
+                     INFER__FLOAT_NO_WHOLE, NULL),
 #endif
 #if defined(INFER__SIMD_ARM)
-    INFER__FLOAT_ROW("neon", neon, INFER__CPU_NEON, 6, INFER__FLOAT_BLOCKS_6, INFER__FLOAT_NO_WHOLE, NULL),
+    INFER__FLOAT_ROW("neon", neon, INFER__CPU_NEON, 6, INFER__FLOAT_FEW(18, 18, 18), INFER__FLOAT_BLOCKS_6,
+                     INFER__FLOAT_NO_WHOLE, NULL),
 #endif
     {"scalar", 0, 2, 0,
      {{NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL}, {NULL}, {NULL}},
      {{NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL},
       {NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL},
       {NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL}},
-     {64, 64, 64}, INFER__FLOAT_NO_WHOLE, INFER__FLOAT_DECODE(scalar), infer__float_prepare_scalar, infer__float_sums_scalar, NULL},
+     {64, 64, 64}, INFER__FLOAT_FEW(6, 0, 0), INFER__FLOAT_NO_WHOLE, INFER__FLOAT_DECODE(scalar),
+     infer__float_prepare_scalar, infer__float_sums_scalar, NULL},
 };
 #undef INFER__NOTHING
 #undef INFER__FLOAT_BLOCKS_3
 #undef INFER__FLOAT_BLOCKS_6
 #undef INFER__FLOAT_DECODE
 #undef INFER__FLOAT_ROW
+#undef INFER__FLOAT_FEW
 #undef INFER__FLOAT_PAIRS_ROW
 #undef INFER__FLOAT_WHOLES
 #undef INFER__FLOAT_WHOLE_6

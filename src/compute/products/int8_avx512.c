@@ -254,7 +254,7 @@ INFER__ON_avx512vnni INFER__INLINE void infer__dots_body_avx512vnni(const infer_
             float *y = a->y + j * stride;
             int32_t left = n - j;
             for (i = 0; i < INFER__MIN(left, 6); i++) x[i] = infer__x8_col(a, j + i);
-            if (left >= 6 && left != 7 && left != 8) {
+            if (left >= 6 && left != 8 && left != 9) {
                 i = 6;
                 infer__tile_6x2_avx512vnni(a->tile, a->w, x, a->n_blocks, grain, has_min, offset, y, stride);
             } else {

@@ -113,7 +113,7 @@ INFER__ON_avx512 INFER__INLINE void infer__direct_avx512(const infer__unpacked *
     _mm512_store_ps(y, acc);
 }
 
-INFER__LANES_TILE(avx512, 6)
-INFER__LANES_DOTS(avx512, 6, 4, INFER__LANES_REST_DIRECT)
+INFER__LANES_TILE(avx512, 4)
+INFER__LANES_DOTS(avx512, 4, 4, INFER__LANES_REST_DIRECT)
 INFER__LANES_LEVEL_FEW(avx512)
 #endif
