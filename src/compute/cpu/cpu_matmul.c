@@ -89,9 +89,9 @@ static void infer__matmul_plan(infer__ctx *c, const infer__weight *w, const infe
     part->path = INFER__BY_DECODING;
     if (infer__int8_usable(c, w)) {
         part->path = INFER__BY_INT8;
-        least = x->rows < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS;
-        most = x->rows < INFER__INT8_FEW ? infer__task_rows(w) : INFER__INT8_ROWS;
         infer__int8_weight_init(c, w, &part->int8);
+        least = x->rows < part->int8.few ? INFER__GROUP : INFER__INT8_ROWS;
+        most = x->rows < part->int8.few ? infer__task_rows(w) : INFER__INT8_ROWS;
         if (!made[INFER__BY_INT8]++) infer__x8_prepare(c, x);
     } else if (infer__float_usable(c, w, &prepared)) {
         part->path = INFER__BY_FLOATS;

@@ -14,7 +14,8 @@
 enum {
     INFER__INT8_ROWS = INFER__INT8_GROUPS * INFER__GROUP,
     INFER__INT8_PANEL = 512,  /* columns whose sums a worker holds, at most: 64 KiB */
-    INFER__INT8_FEW = 4,      /* fewer columns are not worth a tile of two groups */
+    INFER__INT8_FEW = 4,      /* fewer columns are not worth a tile of two groups, */
+    INFER__INT8_FEW_LONG = 8, /* nor are these of long rows of a byte a value, for which memory is the limit */
     INFER__CHUNK_BYTES = 320, /* of a row at most, in any type that unpacks: Q8_0 has 272 */
     INFER__ROW_LEAST = 512,   /* columns from which on a row is a stream; with fewer 16 rows at a time are faster */
     INFER__ROW_SPAN = 64,     /* chunks of a row whose t is kept, at most */
@@ -200,6 +201,7 @@ typedef struct infer__int8_weight {
     int32_t rows;
     int32_t chunks, chunk_bytes;     /* of a row; bytes of all but the last */
     int32_t last_bytes, last_blocks; /* of the last chunk */
+    int32_t few;                     /* with fewer columns, one group at a time */
     int32_t ahead;                   /* bytes to prefetch per chunk: those of a group, divided by chunks */
 } infer__int8_weight;
 
@@ -218,6 +220,7 @@ static void infer__int8_weight_init(const infer__ctx *c, const infer__weight *w,
     out->chunk_bytes = INFER__CHUNK / w->type->values * w->type->bytes;
     out->last_bytes = last / w->type->values * w->type->bytes;
     out->last_blocks = last / 32;
+    out->few = out->chunk_bytes < INFER__CHUNK || w->cols < INFER__ROW_LEAST ? INFER__INT8_FEW : INFER__INT8_FEW_LONG;
     INFER__ASSERT(out->chunk_bytes <= INFER__CHUNK_BYTES);
     out->ahead = (int32_t)(INFER__GROUP * w->row_bytes / (uint64_t)out->chunks);
 }
@@ -383,7 +386,7 @@ static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, i
     b.x_rows = n_x;
     if (cold && !(n_x == 1 && w->one.row)) infer__int8_cold(w, r);
     for (; n > 0; n -= b.n, r += b.n) {
-        b.n = INFER__MIN(n, n_x < INFER__INT8_FEW ? INFER__GROUP : INFER__INT8_ROWS);
+        b.n = INFER__MIN(n, n_x < w->few ? INFER__GROUP : INFER__INT8_ROWS);
         b.r = r;
         b.next = r + b.n;
         for (b.first = 0; b.first < n_x; b.first += b.n_x) {
