@@ -143,7 +143,7 @@
 #  define INFER__SMALL_END
 #endif
 
-/* Passes of gcc -O2 that are a tenth of its instructions and change no kernel (make bench-count, make bench-text), off
+/* Passes of gcc -O2 that are 5 % of its instructions and change no kernel (make bench-count, make bench-text), off
  * in all of the implementation but INFER_MINIMAL, which would grow. Scheduling pays on CPUs that run instructions in
  * order; those of x86 do not. Headers of intrinsics come outside: with options of its own each of their functions takes
  * memory. */
