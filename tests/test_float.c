@@ -199,7 +199,7 @@ static void test_float_levels(void) {
             for (n = 0; n < 6 && f->tiled; n++)
                 float_case(&c, ids[t], n % 2, tiles[n].rows, tiles[n].cols, tiles[n].n_x);
             for (k = 0; k < INFER__COUNT(cols); k++) {
-                for (n = 1; n < 20; n += 1 + n / 8) float_case(&c, ids[t], n & 1, 1 + n % 9, cols[k], n);
+                for (n = 1; n < 28; n += 1 + n / 8) float_case(&c, ids[t], n & 1, 1 + n % 9, cols[k], n);
                 float_case(&c, ids[t], 0, 4, cols[k], 1);
             }
             float_case(&c, ids[t], 3, 35, 1100, 7); /* more rows than are decoded at once */
