@@ -86,6 +86,18 @@ static void int8_unpack_values(const infer__quant *t, const infer__unpacked *u, 
     }
 }
 
+/* What a level's own function leaves of a group of zeros is what its dots take. */
+static void int8_unpack_order(const infer__quant *t, const uint8_t *zeros, uint64_t row_bytes, infer__unpacked *u) {
+    size_t l;
+    for (l = 0; l < INFER__COUNT(infer__int8_levels); l++) {
+        const infer__int8 *level = &infer__int8_levels[l];
+        if (level->need & ~infer__cpu_found()) continue;
+        int8_unpacked_fill(u, 0);
+        infer__unpack_find(t, level->need)(zeros, row_bytes, INFER__CHUNK / 32, u);
+        CHECK(u->tiled <= level->tiles);
+    }
+}
+
 static void test_int8_unpack(void) {
     void *base;
     infer__unpacked *u = (infer__unpacked *)int8_aligned(sizeof *u, &base);
@@ -100,6 +112,9 @@ static void test_int8_unpack(void) {
         seen++;
         CHECK((t->grain == 16 || t->grain == 32) && t->offset >= 0 && t->offset <= 128 && t->values % 32 == 0);
         CHECK((!t->has_min || t->offset == 0) && (t->offset != 128 || t->grain == 32)); /* int8_arm.c counts on it */
+        src = (uint8_t *)calloc(1, (size_t)(INFER__GROUP * row + INFER__OVERREAD));
+        int8_unpack_order(t, src, row, u);
+        free(src);
         for (fill = 0; fill < INT8_FILLS; fill++)
             for (n = t->values / 32; n <= 8; n += t->values / 32) {
                 src = fill == INT8_ENCODED ? ops_blocks(t, INFER__GROUP * INFER__CHUNK, 0)

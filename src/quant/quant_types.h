@@ -35,7 +35,7 @@ typedef struct infer__unpacked {
     uint8_t q[INFER__GROUP][INFER__CHUNK];
     float scale[INFER__CHUNK / 16][INFER__GROUP];
     float min[INFER__CHUNK / 16][INFER__GROUP];
-    infer__ahead ahead; /* unpacking asks for some of it with every row */
+    infer__ahead ahead; /* unpacking asks for some of it sixteen times */
     int32_t tiled;      /* codes are: set by functions that do that, 0 before */
     char pad[INFER__ALIGN - sizeof(infer__ahead) - sizeof(int32_t)];
 } infer__unpacked;

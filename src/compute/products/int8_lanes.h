@@ -7,9 +7,9 @@
  *        added before they are widened (`fit`) depends on the largest code of a type: 8 for 15, 4 for 31, 2 for 63, 1
  *        for 127. Wide codes (fit 0) are taken as signed bytes s = q - 128, and |s| is multiplied with x * sign(s):
  *        128 * 127 * 2 fits. With VNNI any code fits (1): vpdpbusd adds in 32 bits.
- * Speed: Zen 5, gcc 12, one core, 512 columns; peak of pmaddubsw + pmaddwd + paddd with 256 bits: 246 GOPS. AVX2: codes
- *        to 15 300, to 31 264, to 63 203, wide 171. AVX-VNNI 355 of 495. AVX-512 535, 506, 411, 308. SSE4.1 118, 120,
- *        74, 61 of 123.
+ * Speed: Zen 5, gcc 12, one core, a group's 256 values by 64 columns, in cache; peak of pmaddubsw + pmaddwd + paddd
+ *        with 256 bits: 246 GOPS. AVX2: codes to 15 329, to 31 292, to 63 228, wide 187. AVX-VNNI 390 of 495. AVX-512
+ *        569, 560, 400, 317. SSE4.1 (512 columns) 118, 120, 74, 61 of 123.
  * Start: INFER__LANES_TILE.
  */
 #ifndef INFER__INT8_LANES_H
@@ -33,8 +33,8 @@ INFER__INLINE int infer__int8_fit(const infer__quant *t) {
     return fit;
 }
 
-/* M columns of one group; tile and w of that group. From block to block y has the sums, so that registers do not, or
- * registers where there are enough (2 columns, where the stores would be waited for). */
+/* M columns of one group; tile and w of that group. From block to block y has the sums, so that registers do not; but
+ * where at most four vectors have them (few columns wait for the stores) registers do. */
 #define INFER__LANES_TILE(L, M)                                                                                        \
     INFER__ON_##L INFER__INLINE void infer__tile_##M##_##L(const uint8_t *tile, const infer__unpacked *w,              \
                                                            const infer__x8 *const *x, int n_blocks, int grain,         \

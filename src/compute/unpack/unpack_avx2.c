@@ -114,16 +114,10 @@ INFER__ON_avx2 INFER__INLINE __m256 infer__row_halves_avx2(const uint8_t *p, uin
 INFER__ON_avx2 INFER__INLINE void infer__half_pairs_avx2(const uint8_t *p, uint64_t row_bytes, __m256 *first,
                                                          __m256 *second) {
     const __m128i apart = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-    __m128i v[2];
-    int i;
-    INFER__UNROLL for (i = 0; i < 2; i++, p += 4 * row_bytes) {
-        v[i] = _mm_cvtsi32_si128((int32_t)infer__load_u32(p));
-        v[i] = _mm_insert_epi32(v[i], (int32_t)infer__load_u32(p + row_bytes), 1);
-        v[i] = _mm_insert_epi32(v[i], (int32_t)infer__load_u32(p + 2 * row_bytes), 2);
-        v[i] = _mm_shuffle_epi8(_mm_insert_epi32(v[i], (int32_t)infer__load_u32(p + 3 * row_bytes), 3), apart);
-    }
-    *first = _mm256_cvtph_ps(_mm_unpacklo_epi64(v[0], v[1]));
-    *second = _mm256_cvtph_ps(_mm_unpackhi_epi64(v[0], v[1]));
+    __m256i v = _mm256_shuffle_epi8(infer__rows_4_avx2(p, row_bytes), _mm256_broadcastsi128_si256(apart));
+    v = _mm256_permute4x64_epi64(v, 0xd8);
+    *first = _mm256_cvtph_ps(_mm256_castsi256_si128(v));
+    *second = _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1));
 }
 
 /* Scales (and minima) of a block of 8 rows, from its first bytes. */

@@ -89,34 +89,33 @@ INFER__ON_avx2 INFER__INLINE __m256i infer__field_avx2(__m256i v, int right, int
     return infer__and_avx2(right < 0 ? _mm256_slli_epi16(v, -right) : _mm256_srli_epi16(v, right), mask);
 }
 
-/* infer__NAME_codes_avx2: half h of all blocks (or as many codes) of 8 rows, from p on, to the tile at q. */
-INFER__ON_avx2 INFER__INLINE void infer__q4_k_codes_avx2(const uint8_t *p, uint64_t row_bytes, int h, uint8_t *q) {
-    int i, j, k;
-    for (i = 0; i < 4; i++) {
+/* infer__NAME_codes_avx2: half h of all blocks (or as many codes) of 8 rows, from p on, to the tile at q.
+ *
+ * Codes of `width` bits (4 or 2): 32 bytes have them for as many blocks as a byte has fields. Above them comes bit i of
+ * the 32 bytes at `top` for block i, unless top is NULL. */
+INFER__ON_avx2 INFER__INLINE void infer__fields_avx2(const uint8_t *p, const uint8_t *top, uint64_t row_bytes,
+                                                     int width, int h, uint8_t *q) {
+    const int fields = 8 / width;
+    __m256i bits[4];
+    int b, i, j, k;
+    if (top) infer__rows_16_avx2(top + 16 * h, row_bytes, bits);
+    INFER__UNROLL for (b = 0, i = 0; b < 8; b += fields, i++) {
         __m256i a[4], v[4];
-        infer__rows_16_avx2(p + 16 + 32 * i + 16 * h, row_bytes, a);
-        INFER__UNROLL for (k = 0; k < 2; k++) {
-            INFER__UNROLL for (j = 0; j < 4; j++) v[j] = infer__field_avx2(a[j], 4 * k, 15);
-            infer__put_half_avx2(q, 2 * i + k, h, v);
+        infer__rows_16_avx2(p + 32 * i + 16 * h, row_bytes, a);
+        INFER__UNROLL for (k = 0; k < fields; k++) {
+            INFER__UNROLL for (j = 0; j < 4; j++) {
+                v[j] = infer__field_avx2(a[j], width * k, (1 << width) - 1);
+                if (top) v[j] = _mm256_or_si256(v[j], infer__field_avx2(bits[j], b + k - width, 1 << width));
+            }
+            infer__put_half_avx2(q, b + k, h, v);
         }
     }
 }
-
-INFER__ON_avx2 INFER__INLINE void infer__q5_k_codes_avx2(const uint8_t *p, uint64_t row_bytes, int h, uint8_t *q) {
-    __m256i bits[4]; /* bit i: of block i; to bit 4 */
-    int i, j, k;
-    infer__rows_16_avx2(p + 16 + 16 * h, row_bytes, bits);
-    INFER__UNROLL for (i = 0; i < 4; i++) {
-        __m256i a[4], v[4];
-        infer__rows_16_avx2(p + 48 + 32 * i + 16 * h, row_bytes, a);
-        INFER__UNROLL for (k = 0; k < 2; k++) {
-            INFER__UNROLL for (j = 0; j < 4; j++)
-                v[j] = _mm256_or_si256(infer__field_avx2(a[j], 4 * k, 15),
-                                       infer__field_avx2(bits[j], 2 * i + k - 4, 16));
-            infer__put_half_avx2(q, 2 * i + k, h, v);
-        }
-    }
-}
+#  define infer__q4_k_codes_avx2(p, row_bytes, h, q) infer__fields_avx2((p) + 16, NULL, row_bytes, 4, h, q)
+#  define infer__q5_k_codes_avx2(p, row_bytes, h, q) infer__fields_avx2((p) + 48, (p) + 16, row_bytes, 4, h, q)
+#  define infer__q2_k_codes_avx2(p, row_bytes, h, q) infer__fields_avx2((p) + 16, NULL, row_bytes, 2, h, q)
+#  define infer__q3_k_codes_avx2(p, row_bytes, h, q) infer__fields_avx2((p) + 32, p, row_bytes, 2, h, q)
+#  define infer__tq2_0_codes_avx2(p, row_bytes, h, q) infer__fields_avx2(p, NULL, row_bytes, 2, h, q)
 
 INFER__ON_avx2 INFER__INLINE void infer__q6_k_codes_avx2(const uint8_t *p, uint64_t row_bytes, int h, uint8_t *q) {
     int i, j, k;
@@ -129,39 +128,6 @@ INFER__ON_avx2 INFER__INLINE void infer__q6_k_codes_avx2(const uint8_t *p, uint6
             INFER__UNROLL for (j = 0; j < 4; j++)
                 v[j] = _mm256_or_si256(infer__field_avx2(low[k % 2][j], k / 2 * 4, 15),
                                        infer__field_avx2(high[j], 2 * k - 4, 0x30));
-            infer__put_half_avx2(q, 4 * i + k, h, v);
-        }
-    }
-}
-
-/* Two bits of Q2_K and TQ2_0: of 128 values from 32 bytes. */
-INFER__ON_avx2 INFER__INLINE void infer__quarters_avx2(const uint8_t *p, uint64_t row_bytes, int h, uint8_t *q) {
-    int i, j, k;
-    INFER__UNROLL for (i = 0; i < 2; i++) {
-        __m256i a[4], v[4];
-        infer__rows_16_avx2(p + 32 * i + 16 * h, row_bytes, a);
-        INFER__UNROLL for (k = 0; k < 4; k++) {
-            INFER__UNROLL for (j = 0; j < 4; j++) v[j] = infer__field_avx2(a[j], 2 * k, 3);
-            infer__put_half_avx2(q, 4 * i + k, h, v);
-        }
-    }
-}
-INFER__ON_avx2 INFER__INLINE void infer__q2_k_codes_avx2(const uint8_t *p, uint64_t row_bytes, int h, uint8_t *q) {
-    infer__quarters_avx2(p + 16, row_bytes, h, q);
-}
-#define infer__tq2_0_codes_avx2 infer__quarters_avx2
-
-INFER__ON_avx2 INFER__INLINE void infer__q3_k_codes_avx2(const uint8_t *p, uint64_t row_bytes, int h, uint8_t *q) {
-    __m256i bits[4]; /* bit i: of block i; to bit 2 */
-    int i, j, k;
-    infer__rows_16_avx2(p + 16 * h, row_bytes, bits);
-    INFER__UNROLL for (i = 0; i < 2; i++) {
-        __m256i a[4], v[4];
-        infer__rows_16_avx2(p + 32 + 32 * i + 16 * h, row_bytes, a);
-        INFER__UNROLL for (k = 0; k < 4; k++) {
-            INFER__UNROLL for (j = 0; j < 4; j++)
-                v[j] = _mm256_or_si256(infer__field_avx2(a[j], 2 * k, 3),
-                                       infer__field_avx2(bits[j], 4 * i + k - 2, 4));
             infer__put_half_avx2(q, 4 * i + k, h, v);
         }
     }
@@ -327,6 +293,10 @@ INFER__UNPACK_K_AVX2(iq4_xs)
 INFER__UNPACK_K_AVX2(tq1_0)
 INFER__UNPACK_K_AVX2(tq2_0)
 #undef INFER__UNPACK_K_AVX2
+#undef infer__q2_k_codes_avx2
+#undef infer__q3_k_codes_avx2
+#undef infer__q4_k_codes_avx2
+#undef infer__q5_k_codes_avx2
 #undef infer__tq2_0_codes_avx2
 #undef infer__put_q4_k_avx2
 #undef infer__put_q5_k_avx2
