@@ -48,6 +48,7 @@ INFER__SMALL_END
 #include "compute/products/row_avx2_iq.c"
 #include "compute/products/row_wasm.c"
 #include "compute/products/alone_avx512.c"
+#include "compute/products/alone_dotprod.c"
 #include "compute/products/alone_arm.c"
 INFER__SMALL_BEGIN
 #include "compute/products/cpu_int8.c"     /* the engine of quantised products */

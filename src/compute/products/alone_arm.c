@@ -1,6 +1,6 @@
 /* alone_arm.c: GEMV, one column of activations times rows in the file's layout, with NEON and with its dot product.
  *
- * Owns:  infer__alone_rows_neon and infer__alone_rows_dotprod: for the most common storage types.
+ * Owns:  infer__ones_neon and infer__ones_dotprod, functions for the most common storage types.
  * How:   first the scales of 16 rows, as in unpack. Then four rows at a time, whose codes go from the file's layout to
  *        the products in registers, signed where that is free. Integer sums and the float arithmetic are those of
  *        int8_arm.c, so results are the same bit for bit. Everything read lies in the chunk.
@@ -78,7 +78,7 @@ INFER__INLINE void infer__q6_k_codes_arm(const uint8_t *p, int s, int k, int8x16
 }
 
 /* Scales before everything else. n: blocks at once. offset: what the codes still have to lose. */
-#define INFER__ALONE_ARM(L, name, n, grain, has_min, offset, scales)                                                   \
+#define INFER__ALONE_ARM(L, name, n, grain, has_min, offset, small, scales)                                            \
     INFER__ON_##L static void infer__##name##_alone_##L(const uint8_t *src, uint64_t row_bytes,                        \
                                                         const uint8_t *upcoming, const infer__x8 *x,                   \
                                                         infer__unpacked *w, float *y) {                                \
@@ -97,7 +97,7 @@ INFER__INLINE void infer__q6_k_codes_arm(const uint8_t *p, int s, int k, int8x16
                     int32x4_t sums[2];                                                                                 \
                     INFER__UNROLL for (i = 0; i < 4; i++)                                                              \
                         infer__##name##_codes_arm(src + (uint64_t)i * row_bytes, s, k, v[i]);                          \
-                    infer__sums_##L((const int8x16_t(*)[2])v, xs, &c, grain, (offset) != 0, sums);                     \
+                    infer__sums_##L((const int8x16_t(*)[2])v, xs, &c, grain, (offset) != 0, small, sums);              \
                     acc = infer__block_arm(w, &c, b, row, grain, has_min, sums, acc);                                  \
                 }                                                                                                      \
             }                                                                                                          \
@@ -115,18 +115,18 @@ INFER__PUT_EIGHT_ARM(f16_mins, infer__put_scales_mins_neon)
 INFER__PUT_EIGHT_ARM(e8m0, infer__put_e8m0_neon)
 #undef INFER__PUT_EIGHT_ARM
 #define INFER__ALONES_ARM(L)                                                                                    \
-    INFER__ALONE_ARM(L, q4_0, 2, 32, 0, 8, infer__f16_scales_arm(src, row_bytes, 18, w))                        \
-    INFER__ALONE_ARM(L, q4_1, 2, 32, 1, 0, infer__f16_mins_scales_arm(src, row_bytes, 20, w))                   \
-    INFER__ALONE_ARM(L, q8_0, 2, 32, 0, 0, infer__f16_scales_arm(src, row_bytes, 34, w))                        \
-    INFER__ALONE_ARM(L, iq4_nl, 2, 32, 0, 0, infer__f16_scales_arm(src, row_bytes, 18, w))                      \
-    INFER__ALONE_ARM(L, mxfp4, 2, 32, 0, 0, infer__e8m0_scales_arm(src, row_bytes, 17, w))                      \
-    INFER__ALONE_ARM(L, iq4_xs, 2, 32, 0, 0, infer__iq4_xs_scales_neon(src, row_bytes, w))                      \
-    INFER__ALONE_ARM(L, q2_k, 4, 16, 1, 0, infer__q2_k_scales_neon(src, row_bytes, w))                          \
-    INFER__ALONE_ARM(L, q4_k, 2, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                        \
-    INFER__ALONE_ARM(L, q5_k, 4, 32, 1, 0, infer__put_scale_min_neon(src, row_bytes, w))                        \
-    INFER__ALONE_ARM(L, q6_k, 4, 16, 0, 32, infer__q6_k_scales_neon(src, row_bytes, w))                         \
-    INFER__ALONE_ARM(L, tq2_0, 4, 32, 0, 1, infer__put_one_scale_neon(src + 64, row_bytes, w))
-#define INFER__ONES_ARM(L)                                                                                     \
+    INFER__ALONE_ARM(L, q4_0, 2, 32, 0, 8, 1, infer__f16_scales_arm(src, row_bytes, 18, w))                        \
+    INFER__ALONE_ARM(L, q4_1, 2, 32, 1, 0, 1, infer__f16_mins_scales_arm(src, row_bytes, 20, w))                   \
+    INFER__ALONE_ARM(L, q8_0, 2, 32, 0, 0, 0, infer__f16_scales_arm(src, row_bytes, 34, w))                        \
+    INFER__ALONE_ARM(L, iq4_nl, 2, 32, 0, 0, 0, infer__f16_scales_arm(src, row_bytes, 18, w))                      \
+    INFER__ALONE_ARM(L, mxfp4, 2, 32, 0, 0, 1, infer__e8m0_scales_arm(src, row_bytes, 17, w))                      \
+    INFER__ALONE_ARM(L, iq4_xs, 2, 32, 0, 0, 0, infer__iq4_xs_scales_neon(src, row_bytes, w))                      \
+    INFER__ALONE_ARM(L, q2_k, 4, 16, 1, 0, 1, infer__q2_k_scales_neon(src, row_bytes, w))                          \
+    INFER__ALONE_ARM(L, q4_k, 2, 32, 1, 0, 1, infer__put_scale_min_neon(src, row_bytes, w))                        \
+    INFER__ALONE_ARM(L, q5_k, 4, 32, 1, 0, 1, infer__put_scale_min_neon(src, row_bytes, w))                        \
+    INFER__ALONE_ARM(L, q6_k, 4, 16, 0, 32, 1, infer__q6_k_scales_neon(src, row_bytes, w))
+/* more: rows that only this level has. */
+#define INFER__ONES_ARM(L, more)                                                                               \
     static const infer__one_row infer__ones_##L[] = {                                                          \
         {2, infer__q4_0_alone_##L, NULL},                                                                      \
         {8, infer__q8_0_alone_##L, NULL},                                                                      \
@@ -137,14 +137,18 @@ INFER__PUT_EIGHT_ARM(e8m0, infer__put_e8m0_neon)
         INFER__QUANT(Q6_K, 14, infer__q6_k_alone_##L, NULL)                                                    \
         INFER__QUANT(IQ4_NL, 20, infer__iq4_nl_alone_##L, NULL)                                                \
         INFER__QUANT(IQ4_XS, 23, infer__iq4_xs_alone_##L, NULL)                                                \
-        INFER__QUANT(TQ2_0, 35, infer__tq2_0_alone_##L, NULL)                                                  \
         INFER__QUANT(MXFP4, 39, infer__mxfp4_alone_##L, NULL)                                                  \
+        more                                                                                                   \
     };
 INFER__ALONES_ARM(neon)
-INFER__ONES_ARM(neon)
+INFER__ALONE_ARM(neon, tq2_0, 4, 32, 0, 1, 1, infer__put_one_scale_neon(src + 64, row_bytes, w))
+INFER__ONES_ARM(neon, INFER__QUANT(TQ2_0, 35, infer__tq2_0_alone_neon, NULL))
 #  if defined(INFER__HAVE_dotprod)
 INFER__ALONES_ARM(dotprod)
-INFER__ONES_ARM(dotprod)
+INFER__ONES_ARM(dotprod, INFER__QUANT(TQ1_0, 34, infer__tq1_0_alone_dotprod, NULL)
+                         INFER__QUANT(TQ2_0, 35, infer__tq2_0_alone_dotprod, NULL)
+                         INFER__QUANT(Q1_0, 41, infer__q1_0_alone_dotprod, NULL)
+                         INFER__QUANT(Q2_0, 42, infer__q2_0_alone_dotprod, NULL))
 #  endif
 #undef INFER__ONES_ARM
 #undef INFER__ALONES_ARM

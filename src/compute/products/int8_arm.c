@@ -30,13 +30,17 @@
 #  define INFER__ON_i8mm INFER__TARGET("arch=armv8.2-a+dotprod+i8mm")
 #endif
 
-/* 16 products of bytes as four sums; added to four. Two products of signed bytes fit 16 bits: 2 * 128 * 127 = 32512. */
+/* 16 products of bytes as four sums, and 32. Two products of signed bytes fit 16 bits: 2 * 128 * 127 = 32512; four do
+ * where codes are below 64 (`small`): 4 * 63 * 127 = 32004. */
 INFER__INLINE int16x8_t infer__products_neon(int8x16_t w, int8x16_t x) {
-    return vmlal_s8(vmull_s8(vget_low_s8(w), vget_low_s8(x)), vget_high_s8(w), vget_high_s8(x));
+    return vmlal_high_s8(vmull_s8(vget_low_s8(w), vget_low_s8(x)), w, x);
 }
 INFER__INLINE int32x4_t infer__dot16_neon(int8x16_t w, int8x16_t x) { return vpaddlq_s16(infer__products_neon(w, x)); }
-INFER__INLINE int32x4_t infer__dot16_on_neon(int32x4_t sum, int8x16_t w, int8x16_t x) {
-    return vpadalq_s16(sum, infer__products_neon(w, x));
+INFER__INLINE int32x4_t infer__dot32_neon(const int8x16_t *w, const int8x16_t *x, int small) {
+    int16x8_t s = infer__products_neon(w[0], x[0]);
+    if (!small) return vpadalq_s16(vpaddlq_s16(s), infer__products_neon(w[1], x[1]));
+    s = vmlal_s8(s, vget_low_s8(w[1]), vget_low_s8(x[1]));
+    return vpaddlq_s16(vmlal_high_s8(s, w[1], x[1]));
 }
 
 /* 16 codes as signed bytes: those of wide types lose 128. */
@@ -85,31 +89,37 @@ INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__colu
 }
 
 /* The integer sums of four rows with a block of a column: v[i]: row i's signed codes. starts: the codes still have
- * their offset. Then one column of one group. */
+ * their offset. small: they are below 64. Then INFER__COLS_ARM columns, or one, of one group. */
+enum { INFER__COLS_ARM = 4 };
 #define INFER__DEFINE_DIRECT_ARM(L)                                                                                    \
     INFER__ON_##L INFER__INLINE void infer__sums_##L(const int8x16_t (*v)[2], const int8x16_t *x,                      \
-                                                     const infer__column_arm *c, int grain, int starts,                \
+                                                     const infer__column_arm *c, int grain, int starts, int small,     \
                                                      int32x4_t *sums) {                                                \
         int32x4_t low[4], high[4];                                                                                     \
         int i;                                                                                                         \
         INFER__UNROLL for (i = 0; i < 4; i++) {                                                                        \
-            low[i] = infer__dot16_##L(v[i][0], x[0]);                                                                  \
-            if (grain == 32) low[i] = infer__dot16_on_##L(low[i], v[i][1], x[1]);                                      \
-            else high[i] = infer__dot16_##L(v[i][1], x[1]);                                                            \
+            low[i] = grain == 32 ? infer__dot32_##L(v[i], x, small) : infer__dot16_##L(v[i][0], x[0]);                 \
+            if (grain == 16) high[i] = infer__dot16_##L(v[i][1], x[1]);                                                \
         }                                                                                                              \
         sums[0] = infer__add_pairs_arm(low);                                                                           \
         if (grain == 16) sums[1] = infer__add_pairs_arm(high);                                                         \
         if (starts)                                                                                                    \
             INFER__UNROLL for (i = 0; i < 32 / grain; i++) sums[i] = vaddq_s32(sums[i], vdupq_n_s32(c->of[i].start));  \
     }                                                                                                                  \
-    INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *x, int n_blocks,     \
-                                                       int grain, int has_min, int wide, int32_t offset,               \
-                                                       infer__ahead *ahead, float *y) {                                \
+    INFER__ON_##L INFER__INLINE void infer__direct_##L(const infer__unpacked *w, const infer__x8 *const *x, int n_x,   \
+                                                       int n_blocks, int grain, int has_min, int wide, int small,      \
+                                                       int32_t offset, infer__ahead *ahead, float *y,                  \
+                                                       int64_t stride) {                                               \
         const uint8_t *first = w->q[0]; /* of block b; not computed, for gcc then adds every row's offset to it */     \
-        int b, row, i;                                                                                                 \
+        int b, row, i, j;                                                                                              \
         for (b = 0; b < n_blocks; b++, first += b % 4 ? 16 : 80) {                                                     \
-            const int8x16_t xs[2] = {vld1q_s8(x->q + 32 * b), vld1q_s8(x->q + 32 * b + 16)};                           \
-            const infer__column_arm c = infer__column_at_arm(x, b, grain, offset);                                     \
+            int8x16_t xs[INFER__COLS_ARM][2];                                                                          \
+            infer__column_arm c[INFER__COLS_ARM];                                                                      \
+            INFER__UNROLL for (j = 0; j < n_x; j++) {                                                                  \
+                xs[j][0] = vld1q_s8(x[j]->q + 32 * b);                                                                 \
+                xs[j][1] = vld1q_s8(x[j]->q + 32 * b + 16);                                                            \
+                c[j] = infer__column_at_arm(x[j], b, grain, offset);                                                   \
+            }                                                                                                          \
             infer__ask(ahead);                                                                                         \
             INFER__UNROLL for (row = 0; row < INFER__GROUP; row += 4) {                                                \
                 int8x16_t v[4][2];                                                                                     \
@@ -118,15 +128,17 @@ INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__colu
                     v[i][0] = infer__codes_arm(first + INFER__CHUNK * (row + i), wide);                                \
                     v[i][1] = infer__codes_arm(first + INFER__CHUNK * (row + i) + 64, wide);                           \
                 }                                                                                                      \
-                infer__sums_##L((const int8x16_t(*)[2])v, xs, &c, grain, !wide && !has_min, sums);                     \
-                infer__finish_arm(w, &c, b, row, grain, has_min, sums, y);                                             \
+                INFER__UNROLL for (j = 0; j < n_x; j++) {                                                              \
+                    infer__sums_##L((const int8x16_t(*)[2])v, xs[j], &c[j], grain, !wide && !has_min, small, sums);    \
+                    infer__finish_arm(w, &c[j], b, row, grain, has_min, sums, y + j * stride);                         \
+                }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
     }
 
 /* The kinds of types, each an instance of `body`, and the function that chooses. No type with minima has an offset;
- * none is wide and has a grain of 16: the scalar form would do. */
-#define INFER__DEFINE_DOTS_ARM(L, body)                                                                                \
+ * none is wide and has a grain of 16: the scalar form would do. large: for codes from 64 on and a grain of 32. */
+#define INFER__DEFINE_DOTS_ARM(L, body, large)                                                                         \
     INFER__ON_##L static void infer__dots_wide_##L(const infer__dots_args *a) { body(a, 32, 0, 1); }                   \
     INFER__ON_##L static void infer__dots_32_##L(const infer__dots_args *a) { body(a, 32, 0, 0); }                     \
     INFER__ON_##L static void infer__dots_32m_##L(const infer__dots_args *a) { body(a, 32, 1, 0); }                    \
@@ -134,23 +146,32 @@ INFER__INLINE void infer__finish_arm(const infer__unpacked *w, const infer__colu
     INFER__ON_##L static void infer__dots_16m_##L(const infer__dots_args *a) { body(a, 16, 1, 0); }                    \
     static void infer__dots_##L(const infer__dots_args *a) {                                                           \
         if (a->type->offset == 128) (a->type->grain == 32 ? infer__dots_wide_##L : infer__dots_scalar)(a);             \
+        else if (a->type->grain == 32 && a->type->largest >= 64) large(a);                                             \
         else if (a->type->grain == 32) (a->type->has_min ? infer__dots_32m_##L : infer__dots_32_##L)(a);               \
         else (a->type->has_min ? infer__dots_16m_##L : infer__dots_16_##L)(a);                                         \
     }
 
-/* Columns from j on by the direct form. */
-#define INFER__DIRECT_FROM_ARM(L, a, j, grain, has_min, wide)                                                          \
-    for (; j < a->n_x; j++)                                                                                            \
+/* Columns from j on by the direct form, INFER__COLS_ARM or one at a time. */
+#define INFER__DIRECT_FROM_ARM(L, a, j, n, grain, has_min, wide, small)                                                \
+    for (; j + (n) <= a->n_x; j += (n)) {                                                                              \
+        const infer__x8 *some[n];                                                                                      \
+        for (g = 0; g < (n); g++) some[g] = infer__x8_col(a, j + g);                                                   \
         for (g = 0; g < a->n_groups; g++)                                                                              \
-            infer__direct_##L(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, wide, a->type->offset,       \
-                              a->ahead, a->y + j * a->stride + g * INFER__GROUP);
+            infer__direct_##L(a->w + g, some, n, a->n_blocks, grain, has_min, wide, small, a->type->offset, a->ahead,  \
+                              a->y + j * a->stride + g * INFER__GROUP, a->stride);                                     \
+    }
 
 INFER__DEFINE_DIRECT_ARM(neon)
-INFER__INLINE void infer__dots_body_neon(const infer__dots_args *a, int grain, int has_min, int wide) {
+INFER__INLINE void infer__columns_neon(const infer__dots_args *a, int grain, int has_min, int wide, int small) {
     int32_t j = 0, g;
-    INFER__DIRECT_FROM_ARM(neon, a, j, grain, has_min, wide)
+    INFER__DIRECT_FROM_ARM(neon, a, j, INFER__COLS_ARM, grain, has_min, wide, small)
+    INFER__DIRECT_FROM_ARM(neon, a, j, 1, grain, has_min, wide, small)
 }
-INFER__DEFINE_DOTS_ARM(neon, infer__dots_body_neon)
+INFER__INLINE void infer__dots_body_neon(const infer__dots_args *a, int grain, int has_min, int wide) {
+    infer__columns_neon(a, grain, has_min, wide, !wide);
+}
+static void infer__dots_large_neon(const infer__dots_args *a) { infer__columns_neon(a, 32, 0, 0, 0); }
+INFER__DEFINE_DOTS_ARM(neon, infer__dots_body_neon, infer__dots_large_neon)
 
 /* Quantise activations as on every level (round to nearest even in hardware). */
 static void infer__quantise_neon(const float *x, int32_t n, infer__x8 *out) {
@@ -190,8 +211,7 @@ static void infer__quantise_neon(const float *x, int32_t n, infer__x8 *out) {
 
 /* ---- dotprod -------------------------------------------------------------------------------------------------- */
 
-/* Columns and quadruples of rows whose sums are registers together: fewer rows where they have two sums. */
-enum { INFER__COLS_ARM = 4 };
+/* Quadruples of rows whose sums are registers together: fewer where they have two sums. */
 INFER__INLINE int infer__quads_arm(int grain) { return grain == 32 ? 4 : 1; }
 
 /* Block b of `quads` quadruples of rows from `row` and INFER__COLS_ARM columns, from their sums. */
@@ -219,38 +239,45 @@ INFER__INLINE void infer__finish_tile_arm(const infer__unpacked *w, const infer_
             }                                                                                                          \
         }                                                                                                              \
         j = a->n_x - a->n_x % INFER__COLS_ARM;                                                                         \
-        INFER__DIRECT_FROM_ARM(dotprod, a, j, grain, has_min, wide)                                                    \
+        INFER__DIRECT_FROM_ARM(dotprod, a, j, 1, grain, has_min, wide, 1)                                              \
     }                                                                                                                  \
-    INFER__DEFINE_DOTS_ARM(L, infer__dots_body_##L)
+    INFER__DEFINE_DOTS_ARM(L, infer__dots_body_##L, infer__dots_32_##L)
 
 #if defined(INFER__HAVE_dotprod)
 INFER__ON_dotprod INFER__INLINE int32x4_t infer__dot16_dotprod(int8x16_t w, int8x16_t x) {
     return vdotq_s32(vdupq_n_s32(0), w, x);
 }
-INFER__ON_dotprod INFER__INLINE int32x4_t infer__dot16_on_dotprod(int32x4_t sum, int8x16_t w, int8x16_t x) {
-    return vdotq_s32(sum, w, x);
+INFER__ON_dotprod INFER__INLINE int32x4_t infer__dot32_dotprod(const int8x16_t *w, const int8x16_t *x, int small) {
+    (void)small;
+    return vdotq_s32(infer__dot16_dotprod(w[0], x[0]), w[1], x[1]);
 }
 INFER__DEFINE_DIRECT_ARM(dotprod)
+
+/* Lane j of v[i]: lane i of r[j]. */
+INFER__INLINE void infer__transpose_arm(const int32x4_t *r, uint8x16_t *v) {
+    int64x2_t t[4];
+    int i;
+    INFER__UNROLL for (i = 0; i < 2; i++) {
+        t[2 * i] = vreinterpretq_s64_s32(vtrn1q_s32(r[2 * i], r[2 * i + 1]));
+        t[2 * i + 1] = vreinterpretq_s64_s32(vtrn2q_s32(r[2 * i], r[2 * i + 1]));
+    }
+    INFER__UNROLL for (i = 0; i < 2; i++) {
+        v[i] = vreinterpretq_u8_s64(vtrn1q_s64(t[i], t[2 + i]));
+        v[2 + i] = vreinterpretq_u8_s64(vtrn2q_s64(t[i], t[2 + i]));
+    }
+}
 
 /* A group's codes, signed and transposed: values 4 j .. 4 j + 3 of rows 4 i .. 4 i + 3 at tile + 64 * j + 16 * i. */
 INFER__INLINE void infer__make_tile_dotprod(const infer__unpacked *w, int n_blocks, int wide, uint8_t *tile) {
     int k, i, j;
     for (k = 0; k < 32 * n_blocks; k += 16)
         for (i = 0; i < 4; i++) {
-            int32x4_t r[4], t[4];
-            int64x2_t v[4];
+            int32x4_t r[4];
+            uint8x16_t v[4];
             INFER__UNROLL for (j = 0; j < 4; j++)
                 r[j] = vreinterpretq_s32_s8(infer__codes_arm(w->q[4 * i + j] + infer__q_index(k), wide));
-            t[0] = vtrn1q_s32(r[0], r[1]);
-            t[1] = vtrn2q_s32(r[0], r[1]);
-            t[2] = vtrn1q_s32(r[2], r[3]);
-            t[3] = vtrn2q_s32(r[2], r[3]);
-            v[0] = vtrn1q_s64(vreinterpretq_s64_s32(t[0]), vreinterpretq_s64_s32(t[2]));
-            v[1] = vtrn1q_s64(vreinterpretq_s64_s32(t[1]), vreinterpretq_s64_s32(t[3]));
-            v[2] = vtrn2q_s64(vreinterpretq_s64_s32(t[0]), vreinterpretq_s64_s32(t[2]));
-            v[3] = vtrn2q_s64(vreinterpretq_s64_s32(t[1]), vreinterpretq_s64_s32(t[3]));
-            INFER__UNROLL for (j = 0; j < 4; j++)
-                vst1q_u8(tile + 16 * k + 64 * j + 16 * i, vreinterpretq_u8_s64(v[j]));
+            infer__transpose_arm(r, v);
+            INFER__UNROLL for (j = 0; j < 4; j++) vst1q_u8(tile + 16 * k + 64 * j + 16 * i, v[j]);
         }
 }
 
