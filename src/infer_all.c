@@ -44,12 +44,15 @@ INFER__SMALL_END
 #include "compute/unpack/unpack_neon.c"
 #include "compute/unpack/unpack_neon_k.c"
 #include "compute/unpack/unpack_neon_iq.c"
-#include "compute/products/row_avx2.c"     /* one column without unpacking first */
-#include "compute/products/row_avx2_iq.c"
-#include "compute/products/row_wasm.c"
-#include "compute/products/alone_avx512.c"
-#include "compute/products/alone_dotprod.c"
-#include "compute/products/alone_arm.c"
+#include "compute/unpack/unpack_rvv.c"
+#include "compute/unpack/unpack_rvv_iq.c"
+#include "compute/gemv/row_avx2.c"     /* one column without unpacking first */
+#include "compute/gemv/row_avx2_iq.c"
+#include "compute/gemv/row_wasm.c"
+#include "compute/gemv/row_rvv.c"
+#include "compute/gemv/alone_avx512.c"
+#include "compute/gemv/alone_dotprod.c"
+#include "compute/gemv/alone_arm.c"
 INFER__SMALL_BEGIN
 #include "compute/products/cpu_int8.c"     /* the engine of quantised products */
 INFER__SMALL_END
@@ -57,6 +60,7 @@ INFER__SMALL_END
 #include "compute/products/float_outer.c"  /* F32 by outer products */
 #include "compute/products/float_int16.c"  /* F16 as integers of 16 bits */
 #include "compute/products/float_amx.c"    /* tiles of rows and columns */
+#include "compute/products/float_rvv.c"
 #include "compute/products/float_levels.c" /* FLOATS */
 INFER__SMALL_BEGIN
 #include "compute/products/cpu_float.c"    /* the engine of such products */

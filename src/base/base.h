@@ -173,7 +173,10 @@
 /* Prefetch a cache line that will be read (written) soon; any address. FAR: into the L2 cache, for data that
  * is read once from memory: a core has several times as many misses under way to it as to the first level (Zen 4: a
  * token of a 1B model takes two thirds of the time). */
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(__wasm__) || (defined(__riscv) && !defined(__riscv_zicbop)) /* has no such instruction */
+#  define INFER__CAN_PREFETCH 0
+#elif defined(__GNUC__) || defined(__clang__)
+#  define INFER__CAN_PREFETCH 1
 #  define INFER__PREFETCH(p) __builtin_prefetch(p)
 #  if defined(__x86_64__) && !defined(__TINYC__) /* without -mprfchw the builtin would ask for a copy to read */
 #    define INFER__PREFETCH_WRITE(p) __asm__ volatile("prefetchw %0" : : "m"(*(const char *)(p)))
@@ -182,6 +185,9 @@
 #  endif
 #  define INFER__PREFETCH_FAR(p) __builtin_prefetch(p, 0, 2)
 #else
+#  define INFER__CAN_PREFETCH 0
+#endif
+#if !INFER__CAN_PREFETCH
 #  define INFER__PREFETCH(p) (void)(p)
 #  define INFER__PREFETCH_WRITE(p) (void)(p)
 #  define INFER__PREFETCH_FAR(p) (void)(p)

@@ -22,7 +22,7 @@ enum {
 typedef struct infer__ahead { const uint8_t *at, *due, *end; uint64_t step; } infer__ahead;
 
 INFER__INLINE void infer__ask(infer__ahead *a) {
-    for (a->due += a->step; a->at < a->due; a->at += 64) INFER__PREFETCH_FAR(a->at);
+    for (a->due += a->step; INFER__CAN_PREFETCH && a->at < a->due; a->at += 64) INFER__PREFETCH_FAR(a->at);
 }
 
 /* INFER__CHUNK values of each of INFER__GROUP rows, unpacked:

@@ -227,7 +227,7 @@ typedef struct infer__float_ahead { const uint8_t *row; int64_t sw, bytes, at; i
 
 INFER__INLINE void infer__float_ask(infer__float_ahead *a) {
     int32_t n;
-    for (n = a->each; n > 0 && a->rows > 0; n--) {
+    for (n = INFER__CAN_PREFETCH ? a->each : 0; n > 0 && a->rows > 0; n--) {
         INFER__PREFETCH_FAR(a->row + a->at);
         a->at += 64;
         if (a->at < a->bytes) continue;

@@ -78,7 +78,8 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
     {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL, 0},
 #endif
 #if defined(INFER__SIMD_RVV)
-    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_rvv, NULL, 0, NULL, 0},
+    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_rvv, infer__ones_rvv, INFER__COUNT(infer__ones_rvv),
+     NULL, 0},
 #elif defined(INFER__SIMD_WASM)
     {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, infer__ones_simd128,
      INFER__COUNT(infer__ones_simd128), NULL, 0},
@@ -100,6 +101,9 @@ static const struct { const infer__unpack_row *rows; size_t n; int tiled; } infe
 #if defined(INFER__SIMD_ARM)
     {infer__unpacks_neon, INFER__COUNT(infer__unpacks_neon), 0},
 #endif
+#if defined(INFER__SIMD_RVV)
+    {infer__unpacks_rvv, INFER__COUNT(infer__unpacks_rvv), 0},
+#endif
     {NULL, 0, 0},
 };
 
@@ -112,7 +116,7 @@ static const infer__int8 *infer__int8_find(uint32_t cpu) {
 static infer__unpack_fn infer__unpack_find(const infer__quant *type, uint32_t cpu) {
     const int tiles = infer__int8_find(cpu)->tiles;
     size_t s, i;
-#if defined(INFER__SIMD_AVX2) || defined(INFER__SIMD_ARM)
+#if defined(INFER__BOOKS)
     infer__call_once(&infer__books_once, infer__books_make);
 #endif
     for (s = 0; s < INFER__COUNT(infer__unpack_sets); s++)
@@ -255,7 +259,7 @@ static infer__ahead infer__int8_ahead(const infer__int8_weight *w, int64_t r, in
 
 /* Prefetch the rest. Inline, or gcc 12 drops the calls: it considers a function of prefetches pure. */
 INFER__INLINE void infer__int8_ask_rest(infer__ahead *a) {
-    for (; a->at < a->end; a->at += 64) INFER__PREFETCH_FAR(a->at);
+    for (; INFER__CAN_PREFETCH && a->at < a->end; a->at += 64) INFER__PREFETCH_FAR(a->at);
 }
 
 /* Rows r .. r+n-1 (n <= INFER__INT8_ROWS) of a weight with n_x columns (<= cpu_run.panel) of the x_rows rows of x:

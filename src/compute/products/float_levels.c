@@ -257,6 +257,17 @@ static const struct infer__floats infer__floats_rows[] = {
     INFER__FLOAT_ROW("neon", neon, INFER__CPU_NEON, 6, INFER__FLOAT_FEW(18, 18, 18), INFER__FLOAT_BLOCKS_6,
                      INFER__FLOAT_NO_WHOLE, NULL),
 #endif
+#if defined(INFER__SIMD_RVV)
+    {"rvv", INFER__CPU_RVV, 2, 0,
+     {{NULL, infer__float_f32_1_rvv, infer__float_f32_2_rvv, NULL, NULL, NULL, NULL},
+      {NULL, infer__float_f16_1_rvv, infer__float_f16_2_rvv, NULL, NULL, NULL, NULL},
+      {NULL, infer__float_bf16_1_rvv, infer__float_bf16_2_rvv, NULL, NULL, NULL, NULL}},
+     {{NULL, infer__float_f32_1_rvv, infer__float_f32_2_rvv, NULL, NULL, NULL, NULL},
+      {NULL, infer__float_f32_1_rvv, infer__float_f32_2_rvv, NULL, NULL, NULL, NULL},
+      {NULL, infer__float_f32_1_rvv, infer__float_f32_2_rvv, NULL, NULL, NULL, NULL}},
+     {64, 64, 64}, INFER__FLOAT_FEW(6, 2, 6), INFER__FLOAT_NO_WHOLE, INFER__FLOAT_DECODE(rvv),
+     infer__float_prepare_scalar, infer__float_sums_scalar, NULL},
+#endif
     {"scalar", 0, 2, 0,
      {{NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL}, {NULL}, {NULL}},
      {{NULL, infer__float_f32_1_scalar, infer__float_f32_2_scalar, NULL, NULL, NULL, NULL},

@@ -3,8 +3,8 @@
  * Owns:  the rvv row of INT8. It exists if the compiler's target has them: gcc 12 has no RVV functions at all.
  * How:   codes are signed bytes (a wide type's top bit is flipped). Many columns: codes are transposed, a value of the
  *        16 rows side by side, and multiplied with an activation by vwmacc.vx; as many products as fit are added in 16
- *        bits, then widened. Few columns: rows as stored, a block's products added by one reduction. Vectors of 128
- *        bits are enough; longer ones are used in part.
+ *        bits, then widened. Few columns: rows as stored, four blocks at a time, neighbouring products added. Vectors
+ *        of 128 bits are enough; longer ones are used in part.
  * Numbers: counts under qemu alone: 0.5 to 0.7 instructions a product in prompts (docs/benchmarks.md).
  * Start: infer__tile_rvv.
  */
@@ -24,42 +24,62 @@ INFER__INLINE vfloat32m4_t infer__grain_rvv(vint32m4_t isum, const float *scale,
 INFER__INLINE void infer__add_to_rvv(float *y, vfloat32m4_t t, float d) {
     __riscv_vse32_v_f32m4(y, __riscv_vfmacc_vf_f32m4(__riscv_vle32_v_f32m4(y, 16), d, t, 16), 16);
 }
-INFER__INLINE vint8m1_t infer__codes_rvv(const uint8_t *q, uint8_t flip) {
-    vuint8m1_t v = __riscv_vle8_v_u8m1(q, 16);
-    return __riscv_vreinterpret_v_u8m1_i8m1(flip ? __riscv_vxor_vx_u8m1(v, flip, 16) : v);
+/* n (16 .. 64) codes of a row as they lie, halves of blocks, signed; values of a column likewise. */
+INFER__INLINE vint8m4_t infer__halves_rvv(const uint8_t *q, uint8_t flip, size_t n) {
+    vuint8m4_t v = __riscv_vle8_v_u8m4(q, n);
+    return __riscv_vreinterpret_v_u8m4_i8m4(flip ? __riscv_vxor_vx_u8m4(v, flip, n) : v);
 }
-INFER__INLINE int32_t infer__add_16_rvv(vint16m2_t p) {
-    return __riscv_vmv_x_s_i32m1_i32(__riscv_vwredsum_vs_i16m2_i32m1(p, __riscv_vmv_s_x_i32m1(0, 1), 16));
+/* The sums of n / 16 runs of 16 products: neighbours are added until one is left, of twice the width first. */
+INFER__INLINE vint32m1_t infer__add_runs_rvv(vint16m8_t p, size_t n) {
+    const vint32m8_t v = __riscv_vreinterpret_v_i16m8_i32m8(p);
+    const vint32m8_t even = __riscv_vsra_vx_i32m8(__riscv_vsll_vx_i32m8(v, 16, n / 2), 16, n / 2);
+    const vint64m8_t a = __riscv_vreinterpret_v_i32m8_i64m8(
+        __riscv_vadd_vv_i32m8(even, __riscv_vsra_vx_i32m8(v, 16, n / 2), n / 2));
+    const vint64m4_t b = __riscv_vreinterpret_v_i32m4_i64m4(__riscv_vadd_vv_i32m4(
+        __riscv_vnsra_wx_i32m4(a, 0, n / 4), __riscv_vnsra_wx_i32m4(a, 32, n / 4), n / 4));
+    const vint64m2_t c = __riscv_vreinterpret_v_i32m2_i64m2(__riscv_vadd_vv_i32m2(
+        __riscv_vnsra_wx_i32m2(b, 0, n / 8), __riscv_vnsra_wx_i32m2(b, 32, n / 8), n / 8));
+    return __riscv_vadd_vv_i32m1(__riscv_vnsra_wx_i32m1(c, 0, n / 16), __riscv_vnsra_wx_i32m1(c, 32, n / 16), n / 16);
 }
 
-/* One column of one group. Two products fit into 16 bits, whatever the codes: 2 * 128 * 127 = 32512. */
+/* One column of one group, four blocks at a time. Two products fit into 16 bits, whatever the codes:
+ * 2 * 128 * 127 = 32512. */
 INFER__INLINE void infer__direct_rvv(const infer__unpacked *w, const infer__x8 *x, int n_blocks, int grain, int has_min,
                                      uint8_t flip, int32_t offset, float *y) {
     const int halves = grain == 16 ? 2 : 1;
-    int32_t sums[2][INFER__GROUP];
-    int b, row, half;
-    for (b = 0; b < n_blocks; b++) {
-        const vint8m1_t low = __riscv_vle8_v_i8m1(x->q + 32 * b, 16),
-                        high = __riscv_vle8_v_i8m1(x->q + 32 * b + 16, 16);
-        vfloat32m4_t t = __riscv_vfmv_v_f_f32m4(0.0f, 16);
+    int32_t sums[4][2][INFER__GROUP]; /* of a block, a half */
+    uint8_t xs[128];
+    int b, i, n, row, half;
+    for (b = 0; b < n_blocks; b += n) {
+        n = INFER__MIN(n_blocks - b, 4);
+        for (i = 0; i < 2 * n; i++)
+            __riscv_vse8_v_i8m1((int8_t *)xs + infer__q_index(16 * i),
+                                __riscv_vle8_v_i8m1(x->q + 32 * b + 16 * i, 16), 16);
         for (row = 0; row < INFER__GROUP; row++) {
+            const size_t vl = 16 * (size_t)n;
             const uint8_t *q = w->q[row] + infer__q_index(32 * b);
-            vint16m2_t p = __riscv_vwmul_vv_i16m2(infer__codes_rvv(q, flip), low, 16);
+            const ptrdiff_t step = sizeof sums[0];
+            vint16m8_t p = __riscv_vwmul_vv_i16m8(infer__halves_rvv(q, flip, vl), infer__halves_rvv(xs, 0, vl), vl);
             if (halves == 2) {
-                sums[0][row] = infer__add_16_rvv(p);
-                sums[1][row] = infer__add_16_rvv(__riscv_vwmul_vv_i16m2(infer__codes_rvv(q + 64, flip), high, 16));
+                __riscv_vsse32_v_i32m1(&sums[0][0][row], step, infer__add_runs_rvv(p, vl), (size_t)n);
+                p = __riscv_vwmul_vv_i16m8(infer__halves_rvv(q + 64, flip, vl), infer__halves_rvv(xs + 64, 0, vl), vl);
             } else {
-                sums[0][row] = infer__add_16_rvv(__riscv_vwmacc_vv_i16m2(p, infer__codes_rvv(q + 64, flip), high, 16));
+                p = __riscv_vwmacc_vv_i16m8(p, infer__halves_rvv(q + 64, flip, vl), infer__halves_rvv(xs + 64, 0, vl),
+                                            vl);
             }
+            __riscv_vsse32_v_i32m1(&sums[0][halves - 1][row], step, infer__add_runs_rvv(p, vl), (size_t)n);
         }
-        for (half = 0; half < halves; half++) {
-            const int at = halves * b + half;
-            const int32_t less = offset * (halves == 2 ? x->sum16[half][b] : x->sum32[b]);
-            vint32m4_t s = __riscv_vsub_vx_i32m4(__riscv_vle32_v_i32m4(sums[half], 16), less, 16);
-            t = infer__grain_rvv(s, w->scale[at], w->min[at], halves == 2 ? x->fsum16[half][b] : x->fsum32[b], has_min,
-                                 t, half == 0);
+        for (i = 0; i < n; i++) {
+            vfloat32m4_t t = __riscv_vfmv_v_f_f32m4(0.0f, 16);
+            for (half = 0; half < halves; half++) {
+                const int at = halves * (b + i) + half;
+                const int32_t less = offset * (halves == 2 ? x->sum16[half][b + i] : x->sum32[b + i]);
+                vint32m4_t s = __riscv_vsub_vx_i32m4(__riscv_vle32_v_i32m4(sums[i][half], 16), less, 16);
+                t = infer__grain_rvv(s, w->scale[at], w->min[at],
+                                     halves == 2 ? x->fsum16[half][b + i] : x->fsum32[b + i], has_min, t, half == 0);
+            }
+            infer__add_to_rvv(y, t, x->d[b + i]);
         }
-        infer__add_to_rvv(y, t, x->d[b]);
     }
 }
 
@@ -124,9 +144,11 @@ INFER__INLINE void infer__dots_body_rvv(const infer__dots_args *a, int grain, in
                                 a->y + j * a->stride + g * INFER__GROUP, a->stride);
     }
     for (; j < a->n_x; j++)
-        for (g = 0; g < a->n_groups; g++)
-            infer__direct_rvv(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, flip, offset,
-                              a->y + j * a->stride + g * INFER__GROUP);
+        for (g = 0; g < a->n_groups; g++) {
+            float *y = a->y + j * a->stride + g * INFER__GROUP;
+            if (flip) infer__direct_rvv(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, 128, 0, y);
+            else infer__direct_rvv(a->w + g, infer__x8_col(a, j), a->n_blocks, grain, has_min, 0, offset, y);
+        }
 }
 
 INFER__DOTS_BY_KIND(rvv, INFER__ON_scalar)

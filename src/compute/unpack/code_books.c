@@ -6,7 +6,8 @@
  */
 #include "../products/cpu_int8.h"
 
-#if defined(INFER__SIMD_AVX2) || defined(INFER__SIMD_ARM)
+#if defined(INFER__SIMD_AVX2) || defined(INFER__SIMD_ARM) || defined(INFER__SIMD_RVV)
+#  define INFER__BOOKS 1
 
 /* Scales of 16 rows as odd numbers of bytes, collected row by row. */
 typedef struct infer__iq_scales { uint8_t of[INFER__GROUP][16]; } infer__iq_scales;

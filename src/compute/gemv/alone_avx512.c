@@ -9,7 +9,7 @@
  *        finished: on an Emerald Rapids 85 % of what a thread reads, Q4_K; without 79 %.
  * Start: INFER__ALONE.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_AVX512)
 

@@ -7,7 +7,7 @@
  * Numbers: none of hardware; instructions in docs/benchmarks.md.
  * Start: INFER__ALONE_ARM.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_ARM)
 

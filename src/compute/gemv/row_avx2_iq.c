@@ -6,7 +6,7 @@
  *        multiplied with the sum of its activations, for eight blocks at once.
  * Start: infer__iq2_xs_sums_avx2.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_AVX2)
 

@@ -10,7 +10,7 @@
  *        Q2_K 1.16, NVFP4 1.84 times; in cache the same.
  * Start: INFER__ROW_LEVEL.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_AVX2)
 

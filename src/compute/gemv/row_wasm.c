@@ -7,7 +7,7 @@
  *        across so that a vector has a lane for every block, and the float arithmetic of cpu_int8.h up to t.
  * Start: INFER__ROW_WASM.
  */
-#include "cpu_int8.h"
+#include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_WASM)
 
