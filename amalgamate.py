@@ -17,7 +17,7 @@ The rules, all of them:
      An empty line is left out where another one precedes it, or the end of a long comment, a banner, or an #if.
   8. kernels_embed.h, which tools/embed_kernels.py makes of kernels/, is a part like those in src/.
   9. For gcc the implementation begins with a #line that changes nothing: see UNINDENTED.
- 10. tools/compact.py joins lines of the implementation, up to 200 columns: some tools count lines in 16 bits, so infer.h
+ 10. tools/compact.py joins lines of the implementation, up to 220 columns: some tools count lines in 16 bits, so infer.h
      must have fewer than MAX_LINES. With --line it does not. src/api.h stays as it is, and so does the data.
 """
 import argparse, hashlib, os, re, sys

@@ -9,11 +9,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 from compact import compact  # noqa: E402
 
-LONG = "x" * 60
+LONG = "x" * 70
 CASES = [  # (what, before, after)
     ("statements", "static int f(int a,\n             int b);\n", "static int f(int a, int b);\n"),
     ("an aligned rest", "int %s(int a,\n    int b, int %s,\n    int %s);\n" % (LONG, LONG, LONG),
-     "int %s(int a, int b, int %s,\n%sint %s);\n" % (LONG, LONG, " " * 65, LONG)),
+     "int %s(int a, int b, int %s,\n%sint %s);\n" % (LONG, LONG, " " * (len(LONG) + 5), LONG)),
     ("functions", "static int f(int a) {\n    return a;\n}\n", "static int f(int a) { return a; }\n"),
     ("no blank behind a function", "void f(void) {\n    LONG;\n    if (a) g();\n}\n\nint b;\n\nint c;\n".replace("LONG", LONG * 4),
      "void f(void) {\n    LONG;\n    if (a) g();\n}\nint b;\n\nint c;\n".replace("LONG", LONG * 4)),

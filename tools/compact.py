@@ -14,7 +14,7 @@ The rules, each for what fits its width below:
 """
 import re
 
-STATEMENT, BODY, TEXT, BLOCK, RUN, PAIR = 200, 200, 200, 200, 200, 180  # columns
+STATEMENT, BODY, TEXT, BLOCK, RUN, PAIR = 220, 220, 220, 220, 220, 200  # columns
 SRC = 120  # columns of src/
 STATEMENTS = 4  # in a block of a line
 QUOTED = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
