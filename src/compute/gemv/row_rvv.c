@@ -16,18 +16,6 @@
 /* Sums of a chunk: of blocks, or of their first and second halves. */
 typedef struct infer__row_sums_rvv { int32_t of[2][8]; } infer__row_sums_rvv;
 
-INFER__INLINE vuint8m2_t infer__load_32_rvv(const uint8_t *p) { return __riscv_vle8_v_u8m2(p, 32); }
-INFER__INLINE vuint8m2_t infer__and_32_rvv(vuint8m2_t v, uint8_t mask) { return __riscv_vand_vx_u8m2(v, mask, 32); }
-/* Bits from `to` on are those of v from bit `from` on, with rubbish above and below. */
-INFER__INLINE vuint8m2_t infer__move_32_rvv(vuint8m2_t v, int from, int to) {
-    if (from > to) return __riscv_vsrl_vx_u8m2(v, (size_t)(from - to), 32);
-    return from < to ? __riscv_vsll_vx_u8m2(v, (size_t)(to - from), 32) : v;
-}
-/* v and, moved, the bits of `mask` of high. */
-INFER__INLINE vuint8m2_t infer__with_32_rvv(vuint8m2_t v, vuint8m2_t high, int from, int to, uint8_t mask) {
-    return __riscv_vor_vv_u8m2(v, infer__and_32_rvv(infer__move_32_rvv(high, from, to), mask), 32);
-}
-
 /* 16 products added up, to `to`. */
 INFER__INLINE void infer__put_sum_rvv(vint16m4_t p, size_t n, int32_t *to) {
     const vint32m1_t zero = __riscv_vmv_s_x_i32m1(0, 1);
@@ -60,11 +48,8 @@ INFER__INLINE vfloat32m2_t infer__row_signed_rvv(const uint8_t *p, float d) {
     return __riscv_vfmul_vf_f32m2(__riscv_vfcvt_f_x_v_f32m2(wide, 8), d, 8);
 }
 /* The fp16 of eight blocks, n bytes apart; one. */
-INFER__INLINE vfloat32m2_t infer__row_f16_rvv(const uint8_t *p, int n) {
-    const vuint32m4_t low = __riscv_vzext_vf4_u32m4(__riscv_vlse8_v_u8m1(p, n, 8), 8);
-    const vuint32m4_t high = __riscv_vzext_vf4_u32m4(__riscv_vlse8_v_u8m1(p + 1, n, 8), 8);
-    return __riscv_vlmul_trunc_v_f32m4_f32m2(
-        infer__widened_rvv(__riscv_vor_vv_u32m4(low, __riscv_vsll_vx_u32m4(high, 8, 8), 8), 8));
+INFER__INLINE vfloat32m2_t infer__row_f16_rvv(const uint8_t *p, uint64_t n) {
+    return __riscv_vlmul_trunc_v_f32m4_f32m2(infer__f16_rvv(p, n, 8));
 }
 INFER__INLINE float infer__row_d_rvv(const uint8_t *p) {
     const vuint16m1_t v = __riscv_vreinterpret_v_u8m1_u16m1(__riscv_vle8_v_u8m1(p, 2));
@@ -116,7 +101,7 @@ INFER__ROW_RVV(q8_0, 272, 32, 0, 0, INFER__EIGHT_RVV(32, infer__load_32_rvv(p + 
 /* Nibbles of blocks 2 (i / 2) and the next. */
 INFER__INLINE vuint8m2_t infer__row_nibbles_rvv(const uint8_t *p, int i) {
     const vuint8m2_t v = infer__load_32_rvv(p + 32 * (i / 2));
-    return i % 2 ? infer__move_32_rvv(v, 4, 0) : infer__and_32_rvv(v, 15);
+    return i % 2 ? infer__down_32_rvv(v, 4) : infer__and_32_rvv(v, 15);
 }
 /* Six bits of eight blocks, those of the first four and of the last, times d. */
 INFER__INLINE vfloat32m2_t infer__row_sixes_rvv(vuint8m1_t first, vuint8m1_t last, float d) {
@@ -126,12 +111,12 @@ INFER__INLINE vfloat32m2_t infer__row_sixes_rvv(vuint8m1_t first, vuint8m1_t las
 /* infer__k_scale_min. */
 #define INFER__ROW_SCALE_MIN_RVV                                                                             \
     const vuint8m1_t six = __riscv_vle8_v_u8m1(p + 4, 12), low = __riscv_vslidedown_vx_u8m1(six, 8, 4);      \
-    const vuint8m1_t first = infer__and_rvv(six, 63), top = infer__and_rvv(infer__down_rvv(six, 2), 48);     \
+    const vuint8m1_t first = infer__and_16_rvv(six, 63), top = infer__and_16_rvv(infer__down_16_rvv(six, 2), 48);     \
     const vuint8m1_t top_min = __riscv_vslidedown_vx_u8m1(top, 4, 4);                                        \
-    scale_0 = infer__row_sixes_rvv(first, __riscv_vor_vv_u8m1(infer__and_rvv(low, 15), top, 4),              \
+    scale_0 = infer__row_sixes_rvv(first, __riscv_vor_vv_u8m1(infer__and_16_rvv(low, 15), top, 4),              \
                                    infer__row_d_rvv(p));                                                     \
     min_0 = infer__row_sixes_rvv(__riscv_vslidedown_vx_u8m1(first, 4, 4),                                    \
-                                 __riscv_vor_vv_u8m1(infer__down_rvv(low, 4), top_min, 4), -infer__row_d_rvv(p + 2))
+                                 __riscv_vor_vv_u8m1(infer__down_16_rvv(low, 4), top_min, 4), -infer__row_d_rvv(p + 2))
 INFER__ROW_RVV(q4_k, 144, 32, 1, 0, INFER__EIGHT_RVV(32, infer__row_nibbles_rvv(p + 16, i)), INFER__ROW_SCALE_MIN_RVV)
 INFER__ROW_RVV(q5_k, 176, 32, 1, 0,
                const vuint8m2_t bits = infer__load_32_rvv(p + 16);
@@ -140,7 +125,7 @@ INFER__ROW_RVV(q5_k, 176, 32, 1, 0,
 
 /* Two bits of block i from 64 bytes. */
 INFER__INLINE vuint8m2_t infer__row_pairs_rvv(const uint8_t *p, int i) {
-    const vuint8m2_t v = infer__move_32_rvv(infer__load_32_rvv(p + 32 * (i / 4)), 2 * (i % 4), 0);
+    const vuint8m2_t v = infer__down_32_rvv(infer__load_32_rvv(p + 32 * (i / 4)), 2 * (i % 4));
     return i % 4 < 3 ? infer__and_32_rvv(v, 3) : v;
 }
 INFER__ROW_RVV(tq2_0, 66, 32, 0, 1, INFER__EIGHT_RVV(32, infer__row_pairs_rvv(p, i)),
@@ -148,7 +133,7 @@ INFER__ROW_RVV(tq2_0, 66, 32, 0, 1, INFER__EIGHT_RVV(32, infer__row_pairs_rvv(p,
 /* Four bits of block i from 128 bytes, in the order of Q6_K. */
 INFER__INLINE vuint8m2_t infer__row_q6_k_rvv(const uint8_t *p, int i) {
     const vuint8m2_t v = infer__load_32_rvv(p + 64 * (i / 4) + 32 * (i % 2));
-    return i / 2 % 2 ? infer__move_32_rvv(v, 4, 0) : infer__and_32_rvv(v, 15);
+    return i / 2 % 2 ? infer__down_32_rvv(v, 4) : infer__and_32_rvv(v, 15);
 }
 INFER__ROW_RVV(q6_k, 210, 16, 0, 32,
                INFER__EIGHT_RVV(16, infer__with_32_rvv(infer__row_q6_k_rvv(p, i),

@@ -83,8 +83,8 @@ static void infer__put_nibble_scales_rvv(const uint8_t *src, uint64_t row_bytes,
     int i;
     for (i = 0; i < n; i++) {
         const vuint8m1_t v = infer__rows_rvv(src + i, row_bytes);
-        infer__put_product_rvv(infer__odd_rvv(infer__and_rvv(v, 15)), d, out->scale[2 * i]);
-        infer__put_product_rvv(infer__odd_rvv(infer__down_rvv(v, 4)), d, out->scale[2 * i + 1]);
+        infer__put_product_rvv(infer__odd_rvv(infer__and_16_rvv(v, 15)), d, out->scale[2 * i]);
+        infer__put_product_rvv(infer__odd_rvv(infer__down_16_rvv(v, 4)), d, out->scale[2 * i + 1]);
     }
 }
 /* The top four bits of eight words. */
@@ -195,7 +195,7 @@ INFER__UNPACK_IQ_RVV(iq1_m, infer__book_iq1s, 8, 0, 2,
                      infer__put_indices_rvv(INFER__IN_ORDER_RVV(__riscv_vle8_v_u8m2(p, 32)),
                                             __riscv_vand_vx_u8m2(four, 7, 32), offsets);
                      signs = infer__all_signs_rvv(__riscv_vsrl_vx_u8m2(four, 3, 32));
-                     infer__store_rvv(scales.of[r], infer__and_rvv(__riscv_vncvt_x_x_w_u8m1(three, 16), 7));
+                     infer__store_rvv(scales.of[r], infer__and_16_rvv(__riscv_vncvt_x_x_w_u8m1(three, 16), 7));
                      half[r] = (uint16_t)((top >> 12 & 0xf) | (top >> 24 & 0xf0) | (top >> 36 & 0xf00) |
                                           (top >> 48 & 0xf000)),
                      infer__put_collected_rvv(&scales, 16,
