@@ -46,7 +46,8 @@ INFER__SMALL_END
 #include "compute/unpack/unpack_neon_iq.c"
 #include "compute/unpack/unpack_rvv.c"
 #include "compute/unpack/unpack_rvv_iq.c"
-#include "compute/gemv/row_avx2.c"     /* one column without unpacking first */
+#include "compute/gemv/row_sse41.c"    /* one column without unpacking first */
+#include "compute/gemv/row_avx2.c"
 #include "compute/gemv/row_avx2_iq.c"
 #include "compute/gemv/row_wasm.c"
 #include "compute/gemv/row_rvv.c"

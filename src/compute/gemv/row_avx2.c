@@ -127,7 +127,6 @@ INFER__ON_avx2 static void infer__add_rows_avx2(const float *t, int64_t stride, 
     }
     _mm256_storeu_ps(y, acc);
 }
-#define INFER__ADD_ROWS infer__add_rows_avx2
 
 /* 0xff for the bits set among 32. */
 INFER__ON_avx2 INFER__INLINE __m256i infer__bits_avx2(uint32_t bits) {

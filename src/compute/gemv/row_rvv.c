@@ -10,6 +10,7 @@
 #include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_RVV)
+#  define INFER__ROWS 1
 
 /* ---- what types share ------------------------------------------------------------------------------------------ */
 
@@ -89,7 +90,6 @@ static void infer__add_rows_rvv(const float *t, int64_t stride, int n_chunks, co
                 sum, x->d[i], __riscv_vlse32_v_f32m2(t + i, (ptrdiff_t)(stride * (int64_t)sizeof *t), 8), 8);
     __riscv_vse32_v_f32m2(y, sum, 8);
 }
-#define INFER__ADD_ROWS infer__add_rows_rvv
 
 /* ---- types ------------------------------------------------------------------------------------------------------ */
 

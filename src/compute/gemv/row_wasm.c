@@ -10,6 +10,7 @@
 #include "../products/cpu_int8.h"
 
 #if defined(INFER__SIMD_WASM)
+#  define INFER__ROWS 1
 
 /* ---- what types share ------------------------------------------------------------------------------------------ */
 
@@ -82,7 +83,6 @@ static void infer__add_rows_simd128(const float *t, int64_t stride, int n_chunks
             }
     }
 }
-#define INFER__ADD_ROWS infer__add_rows_simd128
 
 /* ---- blocks of 32 values ---------------------------------------------------------------------------------------- */
 

@@ -30,7 +30,7 @@ typedef struct infer__int8_scratch {
     infer__tile_scratch tiles;
 #endif
     uint8_t copy[INFER__GROUP * INFER__CHUNK_BYTES + INFER__OVERREAD]; /* rows at the end of a weight */
-#if defined(INFER__ADD_ROWS)
+#if defined(INFER__ROWS)
     float t[8][INFER__ROW_SPAN * INFER__CHUNK / 32]; /* of eight rows */
 #endif
     float y[]; /* the sums of cpu_run.panel columns, INFER__INT8_ROWS each */
@@ -48,43 +48,46 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
 #  if defined(INFER__AMX)
     {"amxint8", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI | INFER__CPU_AMXINT8,
      infer__quantise_avx512, infer__dots_avx512vnni, infer__ones_avx512vnni,
-     INFER__COUNT(infer__ones_avx512vnni), &infer__int8_many_amx, 0},
+     INFER__COUNT(infer__ones_avx512vnni), infer__add_rows_avx2, &infer__int8_many_amx, 0},
 #  endif
     {"avx512vnni", INFER__CPU_AVX2 | INFER__CPU_AVX512 | INFER__CPU_AVX512VNNI, infer__quantise_avx512,
-     infer__dots_avx512vnni, infer__ones_avx512vnni, INFER__COUNT(infer__ones_avx512vnni), NULL, 0},
-    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0, NULL, 0},
+     infer__dots_avx512vnni, infer__ones_avx512vnni, INFER__COUNT(infer__ones_avx512vnni), infer__add_rows_avx2,
+     NULL, 0},
+    {"avx512", INFER__CPU_AVX2 | INFER__CPU_AVX512, infer__quantise_avx512, infer__dots_avx512, NULL, 0, NULL, NULL,
+     0},
 #endif
 #if defined(INFER__SIMD_ARM)
 #  if defined(INFER__HAVE_i8mm)
     {"i8mm", INFER__CPU_NEON | INFER__CPU_DOTPROD | INFER__CPU_I8MM, infer__quantise_neon, infer__dots_i8mm,
-     infer__ones_dotprod, INFER__COUNT(infer__ones_dotprod), NULL, 0},
+     infer__ones_dotprod, INFER__COUNT(infer__ones_dotprod), NULL, NULL, 0},
 #  endif
 #  if defined(INFER__HAVE_dotprod)
     {"dotprod", INFER__CPU_NEON | INFER__CPU_DOTPROD, infer__quantise_neon, infer__dots_dotprod,
-     infer__ones_dotprod, INFER__COUNT(infer__ones_dotprod), NULL, 0},
+     infer__ones_dotprod, INFER__COUNT(infer__ones_dotprod), NULL, NULL, 0},
 #  endif
     {"neon", INFER__CPU_NEON, infer__quantise_neon, infer__dots_neon, infer__ones_neon,
-     INFER__COUNT(infer__ones_neon), NULL, 0},
+     INFER__COUNT(infer__ones_neon), NULL, NULL, 0},
 #endif
 #if defined(INFER__HAS_AVXVNNI)
     {"avxvnni", INFER__CPU_AVX2 | INFER__CPU_AVXVNNI, infer__quantise_avx2, infer__dots_avxvnni,
-     infer__ones_avxvnni, INFER__COUNT(infer__ones_avxvnni), NULL, 1},
+     infer__ones_avxvnni, INFER__COUNT(infer__ones_avxvnni), infer__add_rows_avx2, NULL, 1},
 #endif
 #if defined(INFER__SIMD_AVX2)
     {"avx2", INFER__CPU_AVX2, infer__quantise_avx2, infer__dots_avx2, infer__ones_avx2,
-     INFER__COUNT(infer__ones_avx2), NULL, 1},
+     INFER__COUNT(infer__ones_avx2), infer__add_rows_avx2, NULL, 1},
 #endif
 #if defined(INFER__SIMD_X86)
-    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, NULL, 0, NULL, 0},
+    {"sse41", INFER__CPU_SSE41, infer__quantise_sse41, infer__dots_sse41, infer__ones_sse41,
+     INFER__COUNT(infer__ones_sse41), infer__add_rows_sse41, NULL, 0},
 #endif
 #if defined(INFER__SIMD_RVV)
     {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_rvv, infer__ones_rvv, INFER__COUNT(infer__ones_rvv),
-     NULL, 0},
+     infer__add_rows_rvv, NULL, 0},
 #elif defined(INFER__SIMD_WASM)
     {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, infer__ones_simd128,
-     INFER__COUNT(infer__ones_simd128), NULL, 0},
+     INFER__COUNT(infer__ones_simd128), infer__add_rows_simd128, NULL, 0},
 #endif
-    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL, 0},
+    {"scalar", 0, infer__quantise_scalar, infer__dots_scalar, NULL, 0, NULL, NULL, 0},
 };
 
 /* Best first. tiled: for levels that take such codes (infer__unpacked). */
@@ -285,10 +288,10 @@ static const uint8_t *infer__int8_following(const infer__int8_weight *w, int32_t
     return next + INFER__GROUP <= w->rows ? w->data + (uint64_t)next * w->row_bytes : src;
 }
 
-#if defined(INFER__ADD_ROWS)
+#if defined(INFER__ROWS)
 /* One column, a row after the other: all whole chunks, which are counted. */
-static int32_t infer__int8_row_by_row(const infer__int8_weight *w, const infer__int8_block *b, const infer__x8 *x,
-                                      infer__int8_scratch *s) {
+static int32_t infer__int8_row_by_row(const infer__int8 *level, const infer__int8_weight *w, const infer__int8_block *b,
+                                      const infer__x8 *x, infer__int8_scratch *s) {
     const int32_t whole = w->last_blocks == INFER__CHUNK / 32 ? w->chunks : w->chunks - 1;
     int32_t i, k, c, n;
     for (i = 0; i < b->n; i += 8)
@@ -297,7 +300,7 @@ static int32_t infer__int8_row_by_row(const infer__int8_weight *w, const infer__
             const uint8_t *p = w->data + (uint64_t)(b->r + i) * w->row_bytes + (uint64_t)c * (uint64_t)w->chunk_bytes;
             n = INFER__MIN(whole - c, INFER__ROW_SPAN);
             for (k = 0; k < INFER__MIN(b->n - i, 8); k++, p += w->row_bytes) w->one.row(p, n, from, b->x_rows, s->t[k]);
-            INFER__ADD_ROWS(s->t[0], INFER__COUNT(s->t[0]), n, from, b->x_rows, s->y + i);
+            level->add_rows(s->t[0], INFER__COUNT(s->t[0]), n, from, b->x_rows, s->y + i);
         }
     return whole;
 }
@@ -328,8 +331,8 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     a.stride = INFER__INT8_ROWS;
     a.x = c->cpu->x8 + b->first;
     memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
-#if defined(INFER__ADD_ROWS)
-    if (n_x == 1 && w->one.row) i = infer__int8_row_by_row(w, b, infer__x8_col(&a, 0), s);
+#if defined(INFER__ROWS)
+    if (n_x == 1 && w->one.row) i = infer__int8_row_by_row(c->int8, w, b, infer__x8_col(&a, 0), s);
     a.x += (int64_t)i * b->x_rows;
 #endif
     if (many) many->begin();

@@ -73,6 +73,9 @@ typedef struct infer__int8 {
     void (*dots)(const infer__dots_args *a);
     const struct infer__one_row *one; /* GEMV for some types; NULL: for none */
     int32_t n_one;
+    /* What `one` has of rows: y[r] += t * d over n_chunks chunks of eight rows; t of row r is at t + r * stride. NULL:
+     * none. */
+    void (*add_rows)(const float *t, int64_t stride, int n_chunks, const infer__x8 *x, int64_t x_step, float *y);
     const infer__int8_many *many; /* or NULL */
     int tiles; /* dots takes codes that are tiled */
 } infer__int8;
