@@ -1,7 +1,7 @@
 /* row_sse41.c: GEMV, one column of activations times one row after the other as it lies in the file, with SSE4.1.
  *
- * Owns:  infer__ones_sse41: for CPUs without AVX2 (Celeron and Pentium up to 2020, Sandy and Ivy Bridge), whose
- *        unpacking is plain C.
+ * Owns:  infer__ones_sse41, for CPUs without AVX2 (Celeron and Pentium up to 2020, Sandy and Ivy Bridge), and
+ *        infer__unpacks_sse41: unpacking by the same parts.
  * How:   as row_avx2.c: codes of half a block in a register, products of bytes (int8_sse41.c), sums of four blocks
  *        added across so that a vector has a lane for every block, and the float arithmetic of cpu_int8.h up to t.
  * Start: INFER__ROW_SSE41.
@@ -86,9 +86,40 @@ INFER__ON_sse41 INFER__INLINE __m128 infer__row_grain_sse41(__m128i isum, int of
     return has_min ? infer__f_fma_sse41(min, _mm_loadu_ps(xsum), t) : t;
 }
 
+/* Of eight blocks, or of their halves, of row r. */
+INFER__ON_sse41 static void infer__put_scales_sse41(__m128 (*from)[2], int halves, int r, float (*to)[INFER__GROUP]) {
+    float f[2][8];
+    int b, h;
+    for (h = 0; h < halves; h++) {
+        _mm_storeu_ps(f[h], from[h][0]);
+        _mm_storeu_ps(f[h] + 4, from[h][1]);
+        for (b = 0; b < 8; b++) to[halves * b + h][r] = f[h][b];
+    }
+}
+
 /* half: the 16 codes of half h of block b of the chunk at p. scales: fills c. fit: how many sums of two products of 16
- * bits may be added in 16 bits; 0: codes are signed. */
-#define INFER__ROW_SSE41(name, bytes, grain, has_min, fit, offset, half, scales)                                       \
+ * bits may be added in 16 bits; 0: codes are signed, and the type's offset is more than that here. Then unpacking, of
+ * whole chunks alone. */
+#define INFER__ROW_SSE41(name, bytes, grain, has_min, fit, offset, more, half, scales)                                 \
+    INFER__ON_sse41 static void infer__##name##_unpack_sse41(const uint8_t *p, uint64_t row_bytes, int n_blocks,       \
+                                                             infer__unpacked *out) {                                   \
+        infer__row_scales_sse41 c;                                                                                     \
+        int r, k, b, h;                                                                                                \
+        if (n_blocks < 8) {                                                                                            \
+            infer__##name##_unpack(p, row_bytes, n_blocks, out);                                                       \
+            return;                                                                                                    \
+        }                                                                                                              \
+        (void)k;                                                                                                       \
+        for (r = 0; r < INFER__GROUP; r++, p += row_bytes, infer__ask(&out->ahead)) {                                  \
+            INFER__UNROLL for (b = 0; b < 8; b++)                                                                      \
+                INFER__UNROLL for (h = 0; h < 2; h++) _mm_store_si128(                                                 \
+                    (__m128i *)(void *)(out->q[r] + infer__q_index(32 * b + 16 * h)),                                  \
+                    _mm_add_epi8(half, _mm_set1_epi8((char)(more))));                                                  \
+            scales;                                                                                                    \
+            infer__put_scales_sse41(c.scale, 32 / (grain), r, out->scale);                                             \
+            if (has_min) infer__put_scales_sse41(c.min, 32 / (grain), r, out->min);                                    \
+        }                                                                                                              \
+    }                                                                                                                  \
     INFER__ON_sse41 static void infer__##name##_row_sse41(const uint8_t *p, int n_chunks, const infer__x8 *x,          \
                                                           int64_t x_step, float *t) {                                  \
         for (; n_chunks > 0; n_chunks--, p += (bytes), x += x_step, t += 8) {                                          \
@@ -139,27 +170,27 @@ INFER__ON_sse41 static void infer__add_rows_sse41(const float *t, int64_t stride
 
 /* ---- types ------------------------------------------------------------------------------------------------------ */
 
-INFER__ROW_SSE41(q4_0, 144, 32, 0, 8, 8, infer__nibbles_sse41(p + 18 * b + 2, h),
+INFER__ROW_SSE41(q4_0, 144, 32, 0, 8, 8, 0, infer__nibbles_sse41(p + 18 * b + 2, h),
                  infer__halves_sse41(p, 18, c.scale[0]))
-INFER__ROW_SSE41(q4_1, 160, 32, 1, 8, 0, infer__nibbles_sse41(p + 20 * b + 4, h),
+INFER__ROW_SSE41(q4_1, 160, 32, 1, 8, 0, 0, infer__nibbles_sse41(p + 20 * b + 4, h),
                  infer__halves_sse41(p, 20, c.scale[0]);
                  infer__halves_sse41(p + 2, 20, c.min[0]))
-INFER__ROW_SSE41(q5_0, 176, 32, 0, 4, 16,
+INFER__ROW_SSE41(q5_0, 176, 32, 0, 4, 16, 0,
                  infer__fifth_sse41(infer__nibbles_sse41(p + 22 * b + 6, h), p + 22 * b + 2 + 2 * h),
                  infer__halves_sse41(p, 22, c.scale[0]))
-INFER__ROW_SSE41(q5_1, 192, 32, 1, 4, 0,
+INFER__ROW_SSE41(q5_1, 192, 32, 1, 4, 0, 0,
                  infer__fifth_sse41(infer__nibbles_sse41(p + 24 * b + 8, h), p + 24 * b + 4 + 2 * h),
                  infer__halves_sse41(p, 24, c.scale[0]);
                  infer__halves_sse41(p + 2, 24, c.min[0]))
-INFER__ROW_SSE41(q8_0, 272, 32, 0, 0, 0, infer__load_sse41(p + 34 * b + 2 + 16 * h),
+INFER__ROW_SSE41(q8_0, 272, 32, 0, 0, 0, 128, infer__load_sse41(p + 34 * b + 2 + 16 * h),
                  infer__halves_sse41(p, 34, c.scale[0]))
 INFER__ON_sse41 INFER__INLINE __m128i infer__levels_sse41(const int8_t *levels, __m128i codes) {
     return _mm_shuffle_epi8(infer__load_sse41(levels), codes);
 }
-INFER__ROW_SSE41(iq4_nl, 144, 32, 0, 0, 0,
+INFER__ROW_SSE41(iq4_nl, 144, 32, 0, 0, 0, 128,
                  infer__levels_sse41(infer__kvalues_iq4nl, infer__nibbles_sse41(p + 18 * b + 2, h)),
                  infer__halves_sse41(p, 18, c.scale[0]))
-INFER__ROW_SSE41(mxfp4, 136, 32, 0, 0, 0,
+INFER__ROW_SSE41(mxfp4, 136, 32, 0, 0, 0, 12,
                  infer__levels_sse41(infer__kvalues_fp4, infer__nibbles_sse41(p + 17 * b + 1, h)),
                  float f[8];
                  INFER__UNROLL for (k = 0; k < 8; k++) f[k] = infer__e8m0_half(p[17 * k]);
@@ -174,13 +205,13 @@ INFER__ON_sse41 INFER__INLINE void infer__row_scale_min_sse41(const uint8_t *p, 
     infer__row_bytes_sse41(v, 0, infer__f16_f32(infer__load_u16(p)), c->scale[0]);
     infer__row_bytes_sse41(_mm_srli_si128(v, 8), 0, -infer__f16_f32(infer__load_u16(p + 2)), c->min[0]);
 }
-INFER__ROW_SSE41(q4_k, 144, 32, 1, 8, 0, infer__nibbles_sse41(p + 16 + 32 * (b / 2) + 16 * h, b % 2),
+INFER__ROW_SSE41(q4_k, 144, 32, 1, 8, 0, 0, infer__nibbles_sse41(p + 16 + 32 * (b / 2) + 16 * h, b % 2),
                  infer__row_scale_min_sse41(p, &c))
-INFER__ROW_SSE41(q5_k, 176, 32, 1, 4, 0,
+INFER__ROW_SSE41(q5_k, 176, 32, 1, 4, 0, 0,
                  infer__with_sse41(infer__nibbles_sse41(p + 48 + 32 * (b / 2) + 16 * h, b % 2),
                                    infer__load_sse41(p + 16 + 16 * h), b, 4, 16),
                  infer__row_scale_min_sse41(p, &c))
-INFER__ROW_SSE41(q6_k, 210, 16, 0, 2, 32,
+INFER__ROW_SSE41(q6_k, 210, 16, 0, 2, 32, 0,
                  infer__with_sse41(infer__nibbles_sse41(p + 64 * (b / 4) + 32 * (b % 2) + 16 * h, b / 2 % 2),
                                    infer__load_sse41(p + 128 + 32 * (b / 4) + 16 * h), 2 * (b % 4), 4, 48),
                  infer__row_sixteen_sse41(infer__load_sse41(p + 192), 1, infer__f16_f32(infer__load_u16(p + 208)),
@@ -189,18 +220,18 @@ INFER__ROW_SSE41(q6_k, 210, 16, 0, 2, 32,
 INFER__ON_sse41 INFER__INLINE __m128i infer__row_pairs_sse41(const uint8_t *p, int b, int h) {
     return infer__and_sse41(infer__move_sse41(infer__load_sse41(p + 32 * (b / 4) + 16 * h), 2 * (b % 4), 0), 3);
 }
-INFER__ROW_SSE41(q2_k, 84, 16, 1, 8, 0, infer__row_pairs_sse41(p + 16, b, h),
+INFER__ROW_SSE41(q2_k, 84, 16, 1, 8, 0, 0, infer__row_pairs_sse41(p + 16, b, h),
                  infer__row_sixteen_sse41(infer__and_sse41(infer__load_sse41(p), 15), 0,
                                           infer__f16_f32(infer__load_u16(p + 80)), c.scale);
                  infer__row_sixteen_sse41(infer__nibbles_sse41(p, 1), 0, -infer__f16_f32(infer__load_u16(p + 82)),
                                           c.min))
-INFER__ROW_SSE41(q3_k, 110, 16, 0, 8, 4,
+INFER__ROW_SSE41(q3_k, 110, 16, 0, 8, 4, 0,
                  infer__with_sse41(infer__row_pairs_sse41(p + 32, b, h), infer__load_sse41(p + 16 * h), b, 2, 4),
                  uint8_t six[16];
                  infer__q3_k_scales(p + 96, six);
                  infer__row_sixteen_sse41(_mm_sub_epi8(infer__load_sse41(six), _mm_set1_epi8(32)), 1,
                                           infer__f16_f32(infer__load_u16(p + 108)), c.scale))
-INFER__ROW_SSE41(iq4_xs, 136, 32, 0, 0, 0,
+INFER__ROW_SSE41(iq4_xs, 136, 32, 0, 0, 0, 128,
                  infer__levels_sse41(infer__kvalues_iq4nl, infer__nibbles_sse41(p + 8 + 16 * b, h)),
                  const uint32_t low = infer__load_u32(p + 4);
                  const uint32_t high = infer__load_u16(p + 2);
@@ -210,6 +241,21 @@ INFER__ROW_SSE41(iq4_xs, 136, 32, 0, 0, 0,
                  infer__row_bytes_sse41(infer__load_sse41(six), 1, infer__f16_f32(infer__load_u16(p)), c.scale[0]))
 #undef INFER__ROW_SSE41
 
+static const infer__unpack_row infer__unpacks_sse41[] = {
+    {2, INFER__CPU_SSE41, infer__q4_0_unpack_sse41},
+    {8, INFER__CPU_SSE41, infer__q8_0_unpack_sse41},
+    INFER__QUANT(Q4_1, 3, INFER__CPU_SSE41, infer__q4_1_unpack_sse41)
+    INFER__QUANT(Q5_0, 6, INFER__CPU_SSE41, infer__q5_0_unpack_sse41)
+    INFER__QUANT(Q5_1, 7, INFER__CPU_SSE41, infer__q5_1_unpack_sse41)
+    INFER__QUANT(Q2_K, 10, INFER__CPU_SSE41, infer__q2_k_unpack_sse41)
+    INFER__QUANT(Q3_K, 11, INFER__CPU_SSE41, infer__q3_k_unpack_sse41)
+    INFER__QUANT(Q4_K, 12, INFER__CPU_SSE41, infer__q4_k_unpack_sse41)
+    INFER__QUANT(Q5_K, 13, INFER__CPU_SSE41, infer__q5_k_unpack_sse41)
+    INFER__QUANT(Q6_K, 14, INFER__CPU_SSE41, infer__q6_k_unpack_sse41)
+    INFER__QUANT(IQ4_NL, 20, INFER__CPU_SSE41, infer__iq4_nl_unpack_sse41)
+    INFER__QUANT(IQ4_XS, 23, INFER__CPU_SSE41, infer__iq4_xs_unpack_sse41)
+    INFER__QUANT(MXFP4, 39, INFER__CPU_SSE41, infer__mxfp4_unpack_sse41)
+};
 static const infer__one_row infer__ones_sse41[] = {
     {2, NULL, infer__q4_0_row_sse41},
     {8, NULL, infer__q8_0_row_sse41},

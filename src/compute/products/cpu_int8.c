@@ -101,6 +101,9 @@ static const struct { const infer__unpack_row *rows; size_t n; int tiled; } infe
     {infer__unpacks_avx2, INFER__COUNT(infer__unpacks_avx2), 1},
     {infer__unpacks_avx2_iq, INFER__COUNT(infer__unpacks_avx2_iq), 0},
 #endif
+#if defined(INFER__SIMD_X86)
+    {infer__unpacks_sse41, INFER__COUNT(infer__unpacks_sse41), 0},
+#endif
 #if defined(INFER__SIMD_ARM)
     {infer__unpacks_neon, INFER__COUNT(infer__unpacks_neon), 0},
 #endif
