@@ -507,6 +507,49 @@ static void test_int8_matmul(void) {
     }
 }
 
+/* A host may take subnormal floats for zeros (-ffast-math at its start, audio programs): scales that are subnormal in fp16
+ * keep their values. */
+static void test_int8_flush(void) {
+#if defined(INFER__SIMD_X86)
+    enum { ROWS = 16, COLS = 512, N = 5 };
+    const unsigned mode = _mm_getcsr();
+    const infer__quant *t;
+    int32_t k, flush;
+    uint32_t mask;
+    size_t i;
+    for (k = 0; (t = infer__quant_row(k)) != NULL; k++) {
+        float *v = ops_floats((size_t)(ROWS * COLS)), *x = ops_floats((size_t)(N * COLS));
+        float y[2][N * ROWS];
+        uint8_t *blocks = (uint8_t *)calloc((size_t)(ROWS * COLS / t->values), (size_t)t->bytes);
+        infer__weight w = ops_weight(t, blocks, ROWS, COLS);
+        for (i = 0; i < ROWS * COLS; i++) v[i] *= 4e-4f;
+        if (t->unpack && t->encode) t->encode(v, blocks, ROWS * COLS);
+        else if (t->unpack && t->search) t->search(v, NULL, blocks, ROWS * COLS);
+        t->decode(blocks, v, ROWS * COLS);
+        for (i = 0; t->unpack && i < INFER__COUNT(infer__cpu_levels); i++) {
+            infer__ctx c;
+            if (!int8_mask(i, &mask)) continue;
+            check_detail = t->name;
+            ops_open(&c, 1, mask, COLS);
+            c.exact = 0;
+            for (flush = 0; flush < 2; flush++) {
+                if (flush) _mm_setcsr(mode | 0x8040u);
+                int8_matmul(&c, &w, x, 1, COLS, y[flush]);
+                int8_matmul(&c, &w, x, N - 1, COLS, y[flush] + ROWS);
+                _mm_setcsr(mode);
+            }
+            CHECK(memcmp(y[0], y[1], sizeof y[0]) == 0 && (y[0][0] != 0 || v[0] == 0));
+            ops_close(&c);
+        }
+        free(blocks);
+        free(v);
+        free(x);
+    }
+#else
+    SKIP("cpu: not x86");
+#endif
+}
+
 /* Against exact: rounding of x is the only error, about (max / 127)^2 / 12 of a value's square. More columns than a
  * panel has, and one that is not finite: it shows, and spoils no other. */
 static void test_int8_exact(void) {
@@ -647,6 +690,7 @@ static void suite_int8(void) {
     RUN(test_int8_quantise);
     RUN(test_int8_dots);
     RUN(test_int8_matmul);
+    RUN(test_int8_flush);
     RUN(test_int8_exact);
     RUN(test_int8_tiles);
     RUN(test_int8_twin);

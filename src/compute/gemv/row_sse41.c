@@ -39,13 +39,17 @@ INFER__ON_sse41 INFER__INLINE __m128i infer__fifth_sse41(__m128i v, const uint8_
     return infer__with_sse41(v, _mm_cmpeq_epi8(_mm_and_si128(bytes, bit), bit), 0, 0, 16);
 }
 
-/* Four fp16, each in 32 bits, as floats: the bits times 2^112, which is exact for subnormal numbers, too. */
+/* infer__f16_f32 of four words of 32 bits, like that without subnormal floats: a host may flush them to zero. */
 INFER__ON_sse41 INFER__INLINE __m128 infer__widened_sse41(__m128i h) {
-    const __m128i sign = _mm_slli_epi32(_mm_and_si128(h, _mm_set1_epi32(0x8000)), 16);
+    const __m128i sign = _mm_slli_epi32(_mm_and_si128(h, _mm_set1_epi32(0x8000)), 16), up = _mm_set1_epi32(0x38000000);
     const __m128i v = _mm_slli_epi32(_mm_and_si128(h, _mm_set1_epi32(0x7fff)), 13);
-    const __m128i no_number = _mm_and_si128(_mm_cmpgt_epi32(v, _mm_set1_epi32(0x0f7fffff)), _mm_set1_epi32(0x7f800000));
-    const __m128 f = _mm_mul_ps(_mm_castsi128_ps(v), _mm_set1_ps(5192296858534827628530496329220096.0f));
-    return _mm_or_ps(f, _mm_castsi128_ps(_mm_or_si128(sign, no_number)));
+    const __m128i is_top = _mm_cmpgt_epi32(v, _mm_set1_epi32(0x0f7fffff));
+    const __m128i bits = _mm_add_epi32(_mm_add_epi32(v, up), _mm_and_si128(is_top, up));
+    const __m128 tiny = _mm_mul_ps(_mm_cvtepi32_ps(_mm_and_si128(h, _mm_set1_epi32(0x3ff))),
+                                   _mm_castsi128_ps(_mm_set1_epi32(0x33800000)));
+    const __m128 f = _mm_blendv_ps(_mm_castsi128_ps(bits), tiny,
+                                   _mm_castsi128_ps(_mm_cmpgt_epi32(_mm_set1_epi32(0x00800000), v)));
+    return _mm_or_ps(f, _mm_castsi128_ps(sign));
 }
 /* The fp16 of eight blocks. */
 INFER__ON_sse41 INFER__INLINE void infer__halves_sse41(const uint8_t *p, int step, __m128 *out) {

@@ -50,7 +50,7 @@ INFER__INLINE vuint8m1_t infer__fp4_table_rvv(void) {
 
 /* ---- scales of 16 rows ------------------------------------------------------------------------------------------ */
 
-/* n fp16 in 32 bits as floats: the bits times 2^112, which is exact for subnormal numbers, too. */
+/* n fp16 in 32 bits as floats: the bits times 2^112, which is exact for subnormal numbers, too: RISC-V flushes none. */
 INFER__INLINE vfloat32m4_t infer__widened_rvv(vuint32m4_t h, size_t n) {
     const vuint32m4_t sign = __riscv_vsll_vx_u32m4(__riscv_vand_vx_u32m4(h, 0x8000, n), 16, n);
     vuint32m4_t v = __riscv_vsll_vx_u32m4(__riscv_vand_vx_u32m4(h, 0x7fff, n), 13, n);
