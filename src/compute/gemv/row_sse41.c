@@ -39,24 +39,29 @@ INFER__ON_sse41 INFER__INLINE __m128i infer__fifth_sse41(__m128i v, const uint8_
     return infer__with_sse41(v, _mm_cmpeq_epi8(_mm_and_si128(bytes, bit), bit), 0, 0, 16);
 }
 
-/* infer__f16_f32 of four words of 32 bits, like that without subnormal floats: a host may flush them to zero. */
-INFER__ON_sse41 INFER__INLINE __m128 infer__widened_sse41(__m128i h) {
-    const __m128i sign = _mm_slli_epi32(_mm_and_si128(h, _mm_set1_epi32(0x8000)), 16), up = _mm_set1_epi32(0x38000000);
-    const __m128i v = _mm_slli_epi32(_mm_and_si128(h, _mm_set1_epi32(0x7fff)), 13);
-    const __m128i is_top = _mm_cmpgt_epi32(v, _mm_set1_epi32(0x0f7fffff));
-    const __m128i bits = _mm_add_epi32(_mm_add_epi32(v, up), _mm_and_si128(is_top, up));
-    const __m128 tiny = _mm_mul_ps(_mm_cvtepi32_ps(_mm_and_si128(h, _mm_set1_epi32(0x3ff))),
-                                   _mm_castsi128_ps(_mm_set1_epi32(0x33800000)));
-    const __m128 f = _mm_blendv_ps(_mm_castsi128_ps(bits), tiny,
-                                   _mm_castsi128_ps(_mm_cmpgt_epi32(_mm_set1_epi32(0x00800000), v)));
-    return _mm_or_ps(f, _mm_castsi128_ps(sign));
-}
-/* The fp16 of eight blocks. */
+/* The fp16 of eight blocks. If there are zeros, subnormal numbers, infinities or NaN, one by one: a host may flush
+ * subnormal floats to zero, so none may arise here. */
 INFER__ON_sse41 INFER__INLINE void infer__halves_sse41(const uint8_t *p, int step, __m128 *out) {
+    const __m128i least = _mm_set1_epi32(0x00800000), beyond = _mm_set1_epi32(0x0f000000);
+    __m128i h[2], v[2], most;
+    float f[8];
     int i;
-    INFER__UNROLL for (i = 0; i < 2; i++, p += 4 * step)
-        out[i] = infer__widened_sse41(_mm_setr_epi32(infer__load_u16(p), infer__load_u16(p + step),
-                                                     infer__load_u16(p + 2 * step), infer__load_u16(p + 3 * step)));
+    INFER__UNROLL for (i = 0; i < 2; i++) {
+        const uint8_t *q = p + 4 * step * i;
+        h[i] = _mm_setr_epi32(infer__load_u16(q), infer__load_u16(q + step), infer__load_u16(q + 2 * step),
+                              infer__load_u16(q + 3 * step));
+        v[i] = _mm_slli_epi32(_mm_and_si128(h[i], _mm_set1_epi32(0x7fff)), 13);
+    }
+    most = _mm_max_epu32(_mm_sub_epi32(v[0], least), _mm_sub_epi32(v[1], least)); /* what is less becomes large */
+    if (_mm_movemask_epi8(_mm_cmpeq_epi32(_mm_max_epu32(most, beyond), most))) {
+        for (i = 0; i < 8; i++) f[i] = infer__f16_f32(infer__load_u16(p + step * i));
+        out[0] = _mm_loadu_ps(f);
+        out[1] = _mm_loadu_ps(f + 4);
+        return;
+    }
+    INFER__UNROLL for (i = 0; i < 2; i++)
+        out[i] = _mm_castsi128_ps(_mm_or_si128(_mm_add_epi32(v[i], _mm_set1_epi32(0x38000000)),
+                                               _mm_slli_epi32(_mm_and_si128(h[i], _mm_set1_epi32(0x8000)), 16)));
 }
 /* Eight bytes as floats, times d. */
 INFER__ON_sse41 INFER__INLINE void infer__row_bytes_sse41(__m128i v, int is_signed, float d, __m128 *out) {
