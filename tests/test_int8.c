@@ -132,7 +132,8 @@ static void test_int8_unpack(void) {
 
 /* The code of value k of row r, in either order. */
 static int int8_code(const infer__unpacked *u, int r, int k) {
-    return u->tiled ? u->q[0][k / 4 * 64 + 4 * r + k % 4] : u->q[r][infer__q_index(k)];
+    const uint8_t *all = (const uint8_t *)u->q;
+    return u->tiled ? all[k / 4 * 64 + 4 * r + k % 4] : u->q[r][infer__q_index(k)];
 }
 
 /* Equal in the first n_blocks blocks. */
