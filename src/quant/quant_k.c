@@ -145,19 +145,16 @@ INFER__INLINE void infer__q4_k_block(const uint8_t *INFER__RESTRICT b, float *IN
 }
 INFER__DECODE_BLOCKS(q4_k, 256, 144)
 
-/* The scales and minima of a block of Q4_K and Q5_K: infer__k_scale_min, four at a time; eight scales, eight minima. */
-INFER__INLINE void infer__scale_min_bytes(const uint8_t *b, uint8_t *s) {
+/* The scales and minima of Q4_K and Q5_K. */
+INFER__INLINE void infer__unpack_scale_min(const uint8_t *b, float *scale, float *min) {
+    float d = infer__f16_f32(infer__load_u16(b)), dmin = infer__f16_f32(infer__load_u16(b + 2));
     uint32_t first = infer__load_u32(b + 4), second = infer__load_u32(b + 8), third = infer__load_u32(b + 12);
+    uint8_t s[16];
+    int i; /* infer__k_scale_min, four at a time */
     infer__store_bytes((first & 0x3f3f3f3fu) |
                        (uint64_t)((third & 0x0f0f0f0fu) | (first >> 2 & 0x30303030u)) << 32, s);
     infer__store_bytes((second & 0x3f3f3f3fu) |
                        (uint64_t)((third >> 4 & 0x0f0f0f0fu) | (second >> 2 & 0x30303030u)) << 32, s + 8);
-}
-INFER__INLINE void infer__unpack_scale_min(const uint8_t *b, float *scale, float *min) {
-    float d = infer__f16_f32(infer__load_u16(b)), dmin = infer__f16_f32(infer__load_u16(b + 2));
-    uint8_t s[16];
-    int i;
-    infer__scale_min_bytes(b, s);
     for (i = 0; i < 8; i++) {
         scale[i * INFER__GROUP] = d * (float)s[i];
         min[i * INFER__GROUP] = -(dmin * (float)s[8 + i]);

@@ -206,13 +206,25 @@ INFER__ROW_SSE41(mxfp4, 136, 32, 0, 0, 0, 12,
                  c.scale[0][0] = _mm_loadu_ps(f);
                  c.scale[0][1] = _mm_loadu_ps(f + 4))
 
+/* infer__k_scale_min of the 12 bytes after d and dmin: eight scales, eight minima. All in vectors: of arrays that the
+ * CPU fills gcc 12 made vectors by way of MMX registers, after which the host's x87 fails (tests/compile/run.py). */
 INFER__ON_sse41 INFER__INLINE void infer__row_scale_min_sse41(const uint8_t *p, infer__row_scales_sse41 *c) {
-    uint8_t six[16];
-    __m128i v;
-    infer__scale_min_bytes(p, six);
-    v = infer__load_sse41(six);
-    infer__row_bytes_sse41(v, 0, infer__f16_f32(infer__load_u16(p)), c->scale[0]);
-    infer__row_bytes_sse41(_mm_srli_si128(v, 8), 0, -infer__f16_f32(infer__load_u16(p + 2)), c->min[0]);
+    const __m128i v = infer__load_sse41(p), four = _mm_set_epi32(-1, 0, 0, 0);
+    const __m128i top = infer__and_sse41(infer__move_sse41(v, 6, 4), 48);
+    __m128i six = _mm_shuffle_epi8(infer__and_sse41(v, 63), _mm_setr_epi32(0x07060504, -1, 0x0b0a0908, -1));
+    six = _mm_or_si128(six, _mm_shuffle_epi8(top, _mm_setr_epi32(-1, 0x07060504, -1, 0x0b0a0908)));
+    six = _mm_or_si128(six, _mm_shuffle_epi8(infer__and_sse41(v, 15), _mm_setr_epi32(-1, 0x0f0e0d0c, -1, -1)));
+    six = _mm_or_si128(six, _mm_and_si128(infer__and_sse41(infer__move_sse41(v, 4, 0), 15), four));
+    infer__row_bytes_sse41(six, 0, infer__f16_f32(infer__load_u16(p)), c->scale[0]);
+    infer__row_bytes_sse41(_mm_srli_si128(six, 8), 0, -infer__f16_f32(infer__load_u16(p + 2)), c->min[0]);
+}
+/* The scales of IQ4_XS: of four blocks from 16 bits of nibbles and 8 bits of pairs. */
+INFER__ON_sse41 INFER__INLINE __m128 infer__row_iq4_xs_sse41(int low, int high, float d) {
+    const __m128i a = _mm_mullo_epi32(_mm_set1_epi32(low), _mm_setr_epi32(4096, 256, 16, 1));
+    const __m128i b = _mm_mullo_epi32(_mm_set1_epi32(high), _mm_setr_epi32(64, 16, 4, 1));
+    const __m128i v = _mm_or_si128(_mm_and_si128(_mm_srli_epi32(a, 12), _mm_set1_epi32(15)),
+                                   _mm_and_si128(_mm_srli_epi32(b, 2), _mm_set1_epi32(48)));
+    return _mm_mul_ps(_mm_cvtepi32_ps(_mm_sub_epi32(v, _mm_set1_epi32(32))), _mm_set1_ps(d));
 }
 INFER__ROW_SSE41(q4_k, 144, 32, 1, 8, 0, 0, infer__nibbles_sse41(p + 16 + 32 * (b / 2) + 16 * h, b % 2),
                  infer__row_scale_min_sse41(p, &c))
@@ -242,12 +254,9 @@ INFER__ROW_SSE41(q3_k, 110, 16, 0, 8, 4, 0,
                                           infer__f16_f32(infer__load_u16(p + 108)), c.scale))
 INFER__ROW_SSE41(iq4_xs, 136, 32, 0, 0, 0, 128,
                  infer__levels_sse41(infer__kvalues_iq4nl, infer__nibbles_sse41(p + 8 + 16 * b, h)),
-                 const uint32_t low = infer__load_u32(p + 4);
-                 const uint32_t high = infer__load_u16(p + 2);
-                 int8_t six[16];
-                 INFER__UNROLL for (k = 0; k < 8; k++)
-                     six[k] = (int8_t)((int)((low >> 4 * k & 15) | (high >> 2 * k & 3) << 4) - 32);
-                 infer__row_bytes_sse41(infer__load_sse41(six), 1, infer__f16_f32(infer__load_u16(p)), c.scale[0]))
+                 const float d = infer__f16_f32(infer__load_u16(p));
+                 c.scale[0][0] = infer__row_iq4_xs_sse41(infer__load_u16(p + 4), p[2], d);
+                 c.scale[0][1] = infer__row_iq4_xs_sse41(infer__load_u16(p + 6), p[3], d))
 #undef INFER__ROW_SSE41
 
 static const infer__unpack_row infer__unpacks_sse41[] = {
