@@ -17,7 +17,7 @@
 /* Sums of a chunk: of blocks, or of their first and second halves. */
 typedef struct infer__row_sums_rvv { int32_t of[2][8]; } infer__row_sums_rvv;
 
-/* 16 products added up, to `to`. */
+/* n products added up, to `to`. */
 INFER__INLINE void infer__put_sum_rvv(vint16m4_t p, size_t n, int32_t *to) {
     const vint32m1_t zero = __riscv_vmv_s_x_i32m1(0, 1);
     __riscv_vse32_v_i32m1(to, __riscv_vwredsum_vs_i16m4_i32m1(p, zero, n), 1);
@@ -58,7 +58,8 @@ INFER__INLINE float infer__row_d_rvv(const uint8_t *p) {
     return __riscv_vfmv_f_s_f32m4_f32(infer__widened_rvv(wide, 1));
 }
 
-/* codes: the sums of the chunk at p, eight blocks; scale_i, min_i: of blocks (i = 0), or of their halves. */
+/* codes: the sums of the chunk at p, eight blocks. scales: sets scale_i and min_i, of blocks (i = 0) or of their
+ * halves. */
 #define INFER__ROW_RVV(name, bytes, grain, has_min, offset, codes, scales)                                             \
     static void infer__##name##_row_rvv(const uint8_t *p, int n_chunks, const infer__x8 *x, int64_t x_step,            \
                                         float *t) {                                                                    \

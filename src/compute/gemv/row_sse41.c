@@ -206,8 +206,9 @@ INFER__ROW_SSE41(mxfp4, 136, 32, 0, 0, 0, 12,
                  c.scale[0][0] = _mm_loadu_ps(f);
                  c.scale[0][1] = _mm_loadu_ps(f + 4))
 
-/* infer__k_scale_min of the 12 bytes after d and dmin: eight scales, eight minima. All in vectors: of arrays that the
- * CPU fills gcc 12 made vectors by way of MMX registers, after which the host's x87 fails (tests/compile/run.py). */
+/* infer__k_scale_min of the 12 bytes after d and dmin: eight scales, eight minima. All in vectors: of bytes that
+ * were written one by one gcc 12 made vectors by way of MMX registers, after which the host's x87 fails; the compile
+ * tests look for them. */
 INFER__ON_sse41 INFER__INLINE void infer__row_scale_min_sse41(const uint8_t *p, infer__row_scales_sse41 *c) {
     const __m128i v = infer__load_sse41(p), four = _mm_set_epi32(-1, 0, 0, 0);
     const __m128i top = infer__and_sse41(infer__move_sse41(v, 6, 4), 48);
@@ -246,12 +247,20 @@ INFER__ROW_SSE41(q2_k, 84, 16, 1, 8, 0, 0, infer__row_pairs_sse41(p + 16, b, h),
                                           infer__f16_f32(infer__load_u16(p + 80)), c.scale);
                  infer__row_sixteen_sse41(infer__nibbles_sse41(p, 1), 0, -infer__f16_f32(infer__load_u16(p + 82)),
                                           c.min))
+/* infer__q3_k_scale of 16 halves; at p two bytes of codes, twelve of scales, d. */
+INFER__ON_sse41 INFER__INLINE __m128i infer__row_q3_k_sse41(const uint8_t *p) {
+    const __m128i v = infer__load_sse41(p), scales = _mm_srli_si128(v, 2), last = _mm_setr_epi32(0, 0, 0, -1);
+    const __m128i low = _mm_unpacklo_epi64(infer__and_sse41(scales, 15),
+                                           infer__and_sse41(infer__move_sse41(scales, 4, 0), 15));
+    const __m128i four = _mm_shuffle_epi32(scales, 0xaa); /* their upper bits, two of a byte for each four scales */
+    const __m128i up = _mm_mullo_epi32(four, _mm_setr_epi32(16, 4, 1, 0));
+    const __m128i high = _mm_or_si128(up, _mm_and_si128(infer__move_sse41(four, 6, 4), last));
+    return _mm_sub_epi8(infer__with_sse41(low, high, 0, 0, 48), _mm_set1_epi8(32));
+}
 INFER__ROW_SSE41(q3_k, 110, 16, 0, 8, 4, 0,
                  infer__with_sse41(infer__row_pairs_sse41(p + 32, b, h), infer__load_sse41(p + 16 * h), b, 2, 4),
-                 uint8_t six[16];
-                 infer__q3_k_scales(p + 96, six);
-                 infer__row_sixteen_sse41(_mm_sub_epi8(infer__load_sse41(six), _mm_set1_epi8(32)), 1,
-                                          infer__f16_f32(infer__load_u16(p + 108)), c.scale))
+                 infer__row_sixteen_sse41(infer__row_q3_k_sse41(p + 94), 1, infer__f16_f32(infer__load_u16(p + 108)),
+                                          c.scale))
 INFER__ROW_SSE41(iq4_xs, 136, 32, 0, 0, 0, 128,
                  infer__levels_sse41(infer__kvalues_iq4nl, infer__nibbles_sse41(p + 8 + 16 * b, h)),
                  const float d = infer__f16_f32(infer__load_u16(p));

@@ -3,10 +3,10 @@
  * Owns:  the neon, dotprod and i8mm rows of INT8.
  * How:   codes are signed here: a narrow type's fit as they are and its offset is taken off through the sum of the
  *        activations; a wide type's lose 128 by flipping the top bit. Few columns: rows are multiplied as stored and
- *        the partial sums of four rows added pairwise into one vector. Many columns are tiles of 4 columns x 16 rows,
- *        or 4 where rows have two sums a block, for which codes are laid out anew. dotprod: four values of four rows a
- *        vector, multiplied with one lane of the activations. i8mm: eight values of two rows, multiplied with two
- *        columns; its codes stay unsigned.
+ *        the partial sums of four rows added pairwise into one vector; neon multiplies many columns so, too, four at a
+ *        time. dotprod and i8mm have tiles of 4 columns x 16 rows, or 4 where rows have two sums a block, for which
+ *        codes are laid out anew. dotprod: four values of four rows a vector, multiplied with one lane of the
+ *        activations. i8mm: eight values of two rows, multiplied with two columns; its codes stay unsigned.
  * Numbers: none of hardware, this has run under qemu only; instructions in docs/benchmarks.md.
  * Start: infer__direct_arm.
  */

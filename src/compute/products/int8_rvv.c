@@ -5,7 +5,7 @@
  *        16 rows side by side, and multiplied with an activation by vwmacc.vx; as many products as fit are added in 16
  *        bits, then widened. Few columns: rows as stored, four blocks at a time, neighbouring products added. Vectors
  *        of 128 bits are enough; longer ones are used in part.
- * Numbers: counts under qemu alone: 0.5 to 0.7 instructions a product in prompts (docs/benchmarks.md).
+ * Numbers: counts under qemu alone: 0.45 to 0.69 instructions a product in prompts (docs/benchmarks.md).
  * Start: infer__tile_rvv.
  */
 #include "cpu_int8.h"

@@ -110,24 +110,22 @@ static void infer__put_e8m0_rvv(const uint8_t *src, uint64_t row_bytes, int b, i
 /* ---- blocks of 32 values ---------------------------------------------------------------------------------------- */
 
 /* codes: from the block at a to q and q + 64. scales: a function above. */
-#define INFER__UNPACK_RVV(name, bytes, scales, table, codes)                                                           \
-    INFER__INLINE void infer__##name##_codes_rvv(const uint8_t *a, vuint8m1_t levels, uint8_t *q) {                    \
-        (void)levels;                                                                                                  \
+#define INFER__UNPACK_RVV(name, bytes, scales, codes)                                                                  \
+    INFER__INLINE void infer__##name##_codes_rvv(const uint8_t *a, uint8_t *q) {                                       \
         codes;                                                                                                         \
     }                                                                                                                  \
     static void infer__##name##_unpack_rvv(const uint8_t *src, uint64_t row_bytes, int n_blocks,                       \
                                            infer__unpacked *out) {                                                     \
-        const vuint8m1_t levels = table;                                                                               \
         const uint8_t *row = src;                                                                                      \
         int r, b;                                                                                                      \
         for (r = 0; r < INFER__GROUP; r++, row += row_bytes, infer__ask(&out->ahead)) {                                \
             const uint8_t *a = row;                                                                                    \
             uint8_t *q = out->q[r];                                                                                    \
             for (b = n_blocks; b > 0; b -= 4, a += 4 * (bytes), q += 128) {                                            \
-                infer__##name##_codes_rvv(a, levels, q);                                                               \
-                if (b > 1) infer__##name##_codes_rvv(a + (bytes), levels, q + 16);                                     \
-                if (b > 2) infer__##name##_codes_rvv(a + 2 * (bytes), levels, q + 32);                                 \
-                if (b > 3) infer__##name##_codes_rvv(a + 3 * (bytes), levels, q + 48);                                 \
+                infer__##name##_codes_rvv(a, q);                                                                       \
+                if (b > 1) infer__##name##_codes_rvv(a + (bytes), q + 16);                                             \
+                if (b > 2) infer__##name##_codes_rvv(a + 2 * (bytes), q + 32);                                         \
+                if (b > 3) infer__##name##_codes_rvv(a + 3 * (bytes), q + 48);                                         \
             }                                                                                                          \
         }                                                                                                              \
         for (b = 0; b < n_blocks; b++) scales(src + (bytes) * b, row_bytes, b, out);                                   \
@@ -138,17 +136,19 @@ static void infer__put_e8m0_rvv(const uint8_t *src, uint64_t row_bytes, int b, i
     const vuint8m1_t low = infer__and_16_rvv(v, 15), high = infer__down_16_rvv(v, 4); \
     infer__store_rvv(q, LOW);                                   \
     infer__store_rvv(q + 64, HIGH)
-INFER__UNPACK_RVV(q4_0, 18, infer__put_scales_rvv, infer__load_16_rvv(src), INFER__NIBBLES_RVV(a + 2, low, high))
-INFER__UNPACK_RVV(q4_1, 20, infer__put_scales_mins_rvv, infer__load_16_rvv(src), INFER__NIBBLES_RVV(a + 4, low, high))
-INFER__UNPACK_RVV(q5_0, 22, infer__put_scales_rvv, infer__load_16_rvv(src),
+INFER__UNPACK_RVV(q4_0, 18, infer__put_scales_rvv, INFER__NIBBLES_RVV(a + 2, low, high))
+INFER__UNPACK_RVV(q4_1, 20, infer__put_scales_mins_rvv, INFER__NIBBLES_RVV(a + 4, low, high))
+INFER__UNPACK_RVV(q5_0, 22, infer__put_scales_rvv,
                   INFER__NIBBLES_RVV(a + 6, infer__fifth_rvv(low, a + 2), infer__fifth_rvv(high, a + 4)))
-INFER__UNPACK_RVV(q5_1, 24, infer__put_scales_mins_rvv, infer__load_16_rvv(src),
+INFER__UNPACK_RVV(q5_1, 24, infer__put_scales_mins_rvv,
                   INFER__NIBBLES_RVV(a + 8, infer__fifth_rvv(low, a + 4), infer__fifth_rvv(high, a + 6)))
-INFER__UNPACK_RVV(iq4_nl, 18, infer__put_scales_rvv, infer__iq4_table_rvv(),
-                  INFER__NIBBLES_RVV(a + 2, infer__levels_rvv(levels, low), infer__levels_rvv(levels, high)))
-INFER__UNPACK_RVV(mxfp4, 17, infer__put_e8m0_rvv, infer__fp4_table_rvv(),
-                  INFER__NIBBLES_RVV(a + 1, infer__levels_rvv(levels, low), infer__levels_rvv(levels, high)))
-INFER__UNPACK_RVV(q8_0, 34, infer__put_scales_rvv, infer__load_16_rvv(src),
+INFER__UNPACK_RVV(iq4_nl, 18, infer__put_scales_rvv,
+                  INFER__NIBBLES_RVV(a + 2, infer__levels_rvv(infer__iq4_table_rvv(), low),
+                                     infer__levels_rvv(infer__iq4_table_rvv(), high)))
+INFER__UNPACK_RVV(mxfp4, 17, infer__put_e8m0_rvv,
+                  INFER__NIBBLES_RVV(a + 1, infer__levels_rvv(infer__fp4_table_rvv(), low),
+                                     infer__levels_rvv(infer__fp4_table_rvv(), high)))
+INFER__UNPACK_RVV(q8_0, 34, infer__put_scales_rvv,
                   infer__store_rvv(q, __riscv_vxor_vx_u8m1(infer__load_16_rvv(a + 2), 128, 16));
                   infer__store_rvv(q + 64, __riscv_vxor_vx_u8m1(infer__load_16_rvv(a + 18), 128, 16)))
 #undef INFER__UNPACK_RVV
