@@ -508,16 +508,31 @@ static void test_int8_matmul(void) {
     }
 }
 
+#if defined(INFER__SIMD_X86)
+/* Whether vcvtph2ps keeps a subnormal fp16 while MXCSR takes subnormal floats for zeros, as Intel's manual says it does;
+ * qemu 7.2's gives 0. */
+INFER__ON_avx2 static int int8_converts(unsigned mode) {
+    volatile int16_t half = 0x0123;
+    float v;
+    _mm_setcsr(mode | 0x8040u);
+    v = _mm_cvtss_f32(_mm_cvtph_ps(_mm_set1_epi16(half)));
+    _mm_setcsr(mode);
+    return v != 0;
+}
+#endif
+
 /* A host may take subnormal floats for zeros (-ffast-math at its start, audio programs): scales that are subnormal in fp16
  * keep their values. */
 static void test_int8_flush(void) {
 #if defined(INFER__SIMD_X86)
     enum { ROWS = 16, COLS = 512, N = 5 };
     const unsigned mode = _mm_getcsr();
+    const int converts = !(infer__cpu_found() & INFER__CPU_AVX2) || int8_converts(mode);
     const infer__quant *t;
     int32_t k, flush;
     uint32_t mask;
     size_t i;
+    CHECK(converts || getenv("CHECK_EMULATED"));
     for (k = 0; (t = infer__quant_row(k)) != NULL; k++) {
         float *v = ops_floats((size_t)(ROWS * COLS)), *x = ops_floats((size_t)(N * COLS));
         float y[2][N * ROWS];
@@ -529,7 +544,7 @@ static void test_int8_flush(void) {
         t->decode(blocks, v, ROWS * COLS);
         for (i = 0; t->unpack && i < INFER__COUNT(infer__cpu_levels); i++) {
             infer__ctx c;
-            if (!int8_mask(i, &mask)) continue;
+            if (!int8_mask(i, &mask) || (!converts && mask & INFER__CPU_AVX2)) continue;
             check_detail = t->name;
             ops_open(&c, 1, mask, COLS);
             c.exact = 0;
