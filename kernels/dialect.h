@@ -74,7 +74,12 @@ FN ushort f2h(float x) { return as_type<ushort>(half(x)); }
 #define TABLE(T, name, n) static __attribute__((constant)) T name[n]
 #define BOOK(T, name, n) static __attribute__((device)) const T name[n]
 #define ARGS(name) struct name##_args
+#if defined(__HIP__) /* clang looks at launch_bounds for CUDA alone, and has registers for 1,024 work-items */
+#define KERNEL(name, size) \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(size, size))) void k_##name
+#else
 #define KERNEL(name, size) extern "C" __attribute__((global, launch_bounds(size))) void k_##name
+#endif
 #define GBUF(T, p, i) T *p
 #define GARGS(name, a, i) const name##_args a
 #define GTID
@@ -101,6 +106,7 @@ FN ushort f2h(float x) { return as_type<ushort>(half(x)); }
     (__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"), __builtin_amdgcn_s_barrier(), \
      __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"))
 #define SQRT(x) __builtin_sqrtf(x)
+#define SHUFFLE_XOR(x, mask) FLOAT(__builtin_amdgcn_ds_swizzle((int)BITS(x), (mask) << 10 | 31)) /* of 32 lanes */
 FN float h2f(ushort h) { return (float)__builtin_bit_cast(_Float16, h); }
 FN ushort f2h(float x) { return __builtin_bit_cast(ushort, (_Float16)x); }
 #else
@@ -124,6 +130,7 @@ FN ushort f2h(float x) { ushort h; __asm__("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : 
 
 /* What one instruction reads where addresses are multiples of its size. */
 struct words4 { uint v[4]; } __attribute__((aligned(16)));
+struct words2 { uint v[2]; } __attribute__((aligned(8)));
 struct halves4 { ushort v[4]; } __attribute__((aligned(8)));
 struct four { float v[4]; } __attribute__((aligned(16)));
 

@@ -259,9 +259,12 @@ def hip_double(t):
         return
     env = {"LD_LIBRARY_PATH": library, "OCL_ICD_VENDORS": "none", "CHECK_BACKEND": "hip", "FAKE_HIP_CXX": clang}
     sampled = dict(env, CHECK_EMULATED="1")
-    t.step("HIP double: ops, waves of 32", ["build/check-h", "gpu_ops" if DEEP else "gpu_ops_attention"], env=dict(env, **FEW_SHAPES))
+    t.step("HIP double: ops, waves of 32", ["build/check-h", "gpu_ops" if DEEP else "gpu_ops_attention,gpu_ops_rounded,gpu_ops_moe_halves"], env=dict(env, **FEW_SHAPES))
     t.step("HIP double: ops, waves of 64, two devices", ["build/check-h", "gpu_ops"],
            env=dict(env, FAKE_HIP_DEVICES="2", FAKE_HIP_ARCH="gfx90a:sramecc+:xnack-", CHECK_EMULATED="1"))
+    # matrix units as other generations have them: RDNA 4, and MI100 for its BF16
+    for chip in ("gfx1201", "gfx908"):
+        t.step("HIP double: matrix units of " + chip, ["build/check-h", "gpu_ops_rounded,gpu_ops_moe_halves"], env=dict(sampled, FAKE_HIP_ARCH=chip))
     for name in DRIVER_MODELS:
         t.step("HIP double: models, " + name, ["build/check-h", name], env=sampled)
     t.step("HIP double: calls that fail", [PY, "tests/drivers/hip/faults.py", "build/infer", library], env=env)
@@ -325,8 +328,8 @@ def cuda_double(t):
                ["sh", "-c", 'out=$(build/infer devices --check); status=$?; echo "$out" | grep -v " ok " | head -6; echo "status $status"; '
                 'test $status = %d && echo "$out" | grep -q "%s"' % (status, want)],
                env=dict(env, FAKE_CUDA_CAPABILITY="80", **({"FAKE_CUDA_FAIL": fail} if fail else {})))
-    # by mma.sync; by wgmma
-    for capability, names in (("80", ("gpu_ops_rounded", "gpu_ops_moe_halves") * DEEP + ("test_gpu_few",)), ("90", ("gpu_ops_rounded", "gpu_ops_moe_halves"))):
+    # by mma.sync; by wgmma; capability 7.5 has programs of its own
+    for capability, names in (("75", ("gpu_ops_rounded", "gpu_ops_moe_halves")), ("80", ("gpu_ops_rounded", "gpu_ops_moe_halves") * DEEP + ("test_gpu_few",)), ("90", ("gpu_ops_rounded", "gpu_ops_moe_halves"))):
         for name in names:
             t.step("CUDA double: tensor cores of capability %s, every access checked, %s" % (capability, name), ["build/check-h", name],
                    env=dict(env, FAKE_CUDA_CAPABILITY=capability, FAKE_CUDA_CHECK="1", **FEW_SHAPES))

@@ -208,6 +208,12 @@ static void gpu_tiles_alone(gpu_pair *p, const infer__quant *q) {
     gpu_drop(p, &x);
 }
 
+/* 1 when the device's own check let a kind of program go, or it could not be compiled. */
+static int gpu_lost(const gpu_pair *p, int32_t kind, const infer__quant *q) {
+    return infer__gpu_takes(p->gpu.gpu, &INFER__KINDS[kind]) && infer__gpu_module(kind, q->id) >= 0 &&
+           !infer__gpu_find(p->gpu.run, kind, q->id);
+}
+
 /* Prompts: by tensor cores where they are, tiles narrow and wide; then with columns enough that tiles share them out,
  * and rows of single values that begin at multiples of 16 bytes; in the end with activations, alone and of a gate, which
  * wgmma takes along (lines, the product, an addition). */
@@ -218,11 +224,14 @@ static void gpu_mix_prompts(gpu_pair *p, const infer__quant *q) {
         {75, 1, {132, 0}, 1, 0, 1, 1, 1, 2},   {75, 1, {130, 0}, 0, 1, 1, 1, 0, 3},   {75, 2, {132, 132}, 0, 1, 0, 0, 1, 2},
         {75, 2, {130, 130}, 0, 1, 0, 1, 0, 2}};
     const int cores = infer__gpu_find(p->gpu.run, INFER__MODULE_MMA, q->id) != NULL;
+    const int matrix = infer__gpu_find(p->gpu.run, INFER__MODULE_MATRIX, q->id) != NULL ||
+                       infer__gpu_find(p->gpu.run, INFER__MODULE_TURING, q->id) != NULL;
     const int wgmma = infer__gpu_find(p->gpu.run, INFER__MODULE_WGMMA, q->id) != NULL;
     const int32_t unit = q->values == 1 ? 4 : q->values;
     gpu_mix t;
     size_t i;
-    for (i = 0; i < (gpu_small() ? 0 : cores ? INFER__COUNT(cases) : 2); i++) {
+    CHECK(!gpu_lost(p, INFER__MODULE_MMA, q) && !gpu_lost(p, INFER__MODULE_MATRIX, q) && !gpu_lost(p, INFER__MODULE_TURING, q));
+    for (i = 0; i < (gpu_small() ? matrix : cores || matrix ? INFER__COUNT(cases) : 2); i++) {
         const int one = cases[i].act && q->values == 1; /* rows that do not begin at multiples of 16 bytes */
         memset(&t, 0, sizeof t);
         t.n = cases[i].n;
@@ -262,7 +271,7 @@ static void test_gpu_ops_rounded(void) {
         for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
             if (infer__gpu_has_type(q) && (gpu_has_dots(q) || q->id < 2) && !(gpu_small() && i % 2)) gpu_mix_type(&p, q);
         for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
-            if (infer__gpu_module(INFER__MODULE_MMA, q->id) >= 0) gpu_mix_prompts(&p, q);
+            if (infer__gpu_module(INFER__MODULE_MATRIX, q->id) >= 0) gpu_mix_prompts(&p, q);
         for (i = 0; (q = infer__quant_row(i)) != NULL; i++) {
             if (!infer__gpu_find(p.gpu.run, INFER__MODULE_FEW, q->id)) continue;
             gpu_mix_tiles(&p, q);

@@ -160,14 +160,16 @@ static int32_t verdict_tier(void) {
 /* A wrong kernel of a special program: the device is taken without that program, and the cache knows it. */
 static void test_gpu_verdict_special(void) {
     static const struct { int kernel; const char *program; } rows[] = {
-        {INFER__K_FEW8, "few_q8_0"}, {INFER__K_FEW64, "few_q8_0"}, {INFER__K_MMA64, "mma_q8_0"}, {INFER__K_WGMMA128, "wgmma_q8_0"}};
-    char used[INFER__KERNEL_COUNT]; /* those of tensor cores, where the device has them */
+        {INFER__K_FEW8, "few_q8_0"}, {INFER__K_FEW64, "few_q8_0"}, {INFER__K_MMA64, "mma_q8_0"}, {INFER__K_WGMMA128, "wgmma_q8_0"},
+        {INFER__K_MATRIX, "matrix_q8_0"}};
+    const int32_t form = verdict_real()->form;
+    char used[INFER__KERNEL_COUNT]; /* those of matrix units, where the device has them */
     infer_error e;
     size_t i;
     int32_t layers;
     char want[80];
     GPU_NEEDED();
-    if (verdict_real()->form != INFER__FORM_PTX) { /* no others have special programs, so none is left out */
+    if (form != INFER__FORM_PTX && form != INFER__FORM_HIP) { /* no others may lack a program that this device has */
         verdict_reset();
         CHECK(verdict_layers(WRONG_NOT, "", INFER_AUTO, 0, &e) > 0 && !strstr(places_said, "; going on without "));
         return;
@@ -178,6 +180,7 @@ static void test_gpu_verdict_special(void) {
     CHECK(layers > 0);
     for (i = 0; i < INFER__KERNEL_COUNT; i++) used[i] = wrong.used[i] != 0;
     CHECK(used[INFER__K_FEW8] == (verdict_tier() >= 80)); /* else nothing below is tested */
+    CHECK(used[INFER__K_MATRIX] == (form == INFER__FORM_HIP && verdict_tier() == 1));
     for (i = 0; i < INFER__COUNT(rows); i++) {
         const char *kernel = check_detail = INFER__KERNELS[rows[i].kernel].name;
         if (!used[rows[i].kernel]) continue;

@@ -21,9 +21,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = "kernels_embed.h"
 PRELUDE = ["dialect.h", "math.k"]  # begin every program
 KINDS = ["BASE", "KV", "TYPE"]  # generic: programs for every API
-FORMS = ["PTX", "METAL"]  # of special kinds: programs for one API only
+FORMS = ["PTX", "METAL", "HIP"]  # of special kinds: programs for one API only
 # tier of devices -> version of PTX, and of CUDA whose drivers take it first. 61: the generic programs.
-PTX = {"61": (60, 9000), "70": (60, 9000), "75": (63, 10000), "80": (70, 11000), "86": (71, 11010), "89": (78, 11080), "90": (78, 11080),
+PTX = {"61": (60, 9000), "70": (60, 9000), "75": (65, 10020), "80": (70, 11000), "86": (71, 11010), "89": (78, 11080), "90": (78, 11080),
        "90a": (80, 12000)}
 PTX_FLAGS = ["-x", "cuda", "--cuda-path=/nonexistent", "--cuda-device-only", "-nocudainc", "-nocudalib", "-O2", "-S", "-o", "-", "-"]
 C_TYPES = {"uint": "uint32_t", "int": "int32_t", "float": "float"}
@@ -43,15 +43,15 @@ def fail(message, remedy):
 # ---- kernels/ ---------------------------------------------------------------------------------------------------------
 
 class Kind:
-    """A KIND row: programs of one API only, for devices of a tier and above, or for that one alone (exact: "90a"). They are
+    """A KIND row: programs of one API only, for devices of a tier and above, or for that one alone (exact: "90a", "=75"). They are
     loaded along with the generic program of kind `of` that has the same id. A generic kind has no form."""
     def __init__(self, name, form, tier, of):
         self.name, self.form, self.of = name, form, of
-        self.tier, self.exact = int(tier.rstrip("a")), tier.endswith("a")
+        self.tier, self.exact, self.name_of_tier = int(tier.strip("=a")), tier != tier.strip("=a"), tier.lstrip("=")
 
     def ptx_tier(self):
         """Tier of its PTX, None when it has none."""
-        return {None: "61", "PTX": "%d%s" % (self.tier, "a" * self.exact)}.get(self.form)
+        return {None: "61", "PTX": self.name_of_tier}.get(self.form)
 
 
 class Module:
@@ -103,12 +103,12 @@ def definition():
     plain = re.sub(r"\([^()]*\)", lambda m: " ".join(m.group().split()), plain)  # a row may take several lines
     lines = list(filter(str.strip, plain.split("\n")))
     for line in lines:
-        t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?\)\s*", line)
+        t = re.fullmatch(r"\s*KIND\(\s*([A-Z]\w*)\s*,\s*(\w+)\s*,\s*(=?\d+a?)\s*(?:,\s*(KV|TYPE)\s*)?\)\s*", line)
         if t and t.group(2) not in FORMS:
             fail("kernels/kernels.def: kind %s has form %s" % t.group(1, 2), "The forms are " + " ".join(FORMS))
         if t and t.group(1) in kinds:
             fail("kernels/kernels.def has the kind %s twice" % t.group(1), "Remove one")
-        if t and t.group(2) == "PTX" and t.group(3) not in PTX:
+        if t and t.group(2) == "PTX" and t.group(3).lstrip("=") not in PTX:
             fail("kernels/kernels.def: kind %s has tier %s" % t.group(1, 3), "The tiers of PTX are " + " ".join(PTX))
         if t:
             kinds[t.group(1)] = Kind(t.group(1), t.group(2), t.group(3), t.group(4) or "TYPE")

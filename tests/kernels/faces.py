@@ -53,8 +53,10 @@ def words(text):
 # ---- compilers ----------------------------------------------------------------------------------------------------------
 
 CHIPS = ("gfx90a", "gfx1100")  # DEEP: other programs in turn; two more by AMD's own compiler, see RTC_CHIPS
-MORE_CHIPS = ("gfx803", "gfx900", "gfx906", "gfx942", "gfx1030", "gfx1151", "gfx1201")
+MORE_CHIPS = ("gfx803", "gfx900", "gfx906", "gfx908", "gfx942", "gfx1030", "gfx1151", "gfx1201")
+MATRIX_CHIPS = ("gfx908", "gfx90a", "gfx942", "gfx1100", "gfx1151", "gfx1201")  # of them
 SPREAD = ("base", "kv_f16", "q4_k")
+MATRIX = ("matrix_q4_k", "matrix_bf16")  # for every chip that has such units
 SPECIAL = re.compile(r"_q4_k$")  # and of each kind of special kernels
 RTC_CHIPS = ("gfx1030", "gfx906")  # of those that ROCm 5.2 knows, in turn as well: a program meets both sizes of waves.
                                   # For others its compiler ends the process
@@ -62,7 +64,7 @@ MORE_RTC_CHIPS = ("gfx803", "gfx90a")
 
 
 def in_spread(module, kind):
-    return module.name in SPREAD or bool(kind.form and SPECIAL.search(module.name))
+    return module.name in SPREAD + MATRIX or bool(kind.form and SPECIAL.search(module.name))
 
 
 class Face:
@@ -89,7 +91,8 @@ def faces():
                                         "--cuda-feature=" + feature, "-nocudainc", "-nocudalib", "-O2", "-S"], "nvptx64", then, "PTX", int(arch[3:]), few=True))
     for arch in CHIPS + MORE_CHIPS:
         out.append(Face("gcn " + arch, ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "--offload-arch=" + arch, "-O2",
-                                        "-ffp-contract=off", "-S"], "amdgcn", few=True, only=() if arch in CHIPS else SPREAD if DEEP else SPREAD[-1:]))
+                                        "-ffp-contract=off", "-S"], "amdgcn", form="HIP", tier=int(arch in MATRIX_CHIPS), few=True,
+                        only=() if arch in CHIPS else (SPREAD if DEEP else SPREAD[-1:]) + MATRIX))
     metal = ["-fsyntax-only", "-D__METAL_VERSION__=240", "-isystem", os.path.join(HERE, "metal"), "-Wno-unknown-attributes"]
     out.append(Face("metal", ["-x", "c++", "-std=c++14", "--target=x86_64-unknown-linux-gnu", "-nostdinc", "-nostdinc++",
                               "-Wc++20-designator", "-Wc99-extensions"] + metal, "x86-64", (), "METAL", 99))
@@ -171,7 +174,7 @@ def assemble(ptxas, name, ptx, device):
 
 
 def in_turn(module, i, chip, chips):
-    return chip not in chips or module.name in SPREAD or (DEEP and chip == chips[i % len(chips)])
+    return chip not in chips or module.name in SPREAD + MATRIX or (DEEP and chip == chips[i % len(chips)])
 
 
 class Count:
@@ -228,7 +231,8 @@ def check(only):
         for r in results:
             count.result(*r)
     hiprtc(count, [(m.name, arch) for i, m in enumerate(modules) for arch in RTC_CHIPS + (MORE_RTC_CHIPS if (DEEP or only) and m.name in SPREAD else ())
-                   if not kinds[m.kind].form and in_turn(m, i, arch, RTC_CHIPS) and only in "%s, hiprtc %s" % (m.name, arch)])
+                   if not kinds[m.kind].form and in_turn(m, i, arch, RTC_CHIPS) and only in "%s, hiprtc %s" % (m.name, arch)] +
+           [(name, "gfx90a") for name in MATRIX if only in name + ", hiprtc gfx90a"])
     return count.end()
 
 

@@ -130,6 +130,7 @@ typedef struct infer__hip_row {
     int32_t ordinal;           /* the runtime's number */
     int32_t pci[3];            /* domain, bus, device: distinguishes identical devices */
     char arch[INFER__HIP_ARCH]; /* "gfx90a", without the features after a colon */
+    int32_t matrix;            /* 1: it has matrix units */
     uint64_t hash;             /* of what a binary depends on, without the options */
 } infer__hip_row;
 
@@ -215,20 +216,25 @@ static int infer__hip_load(struct infer__hip *h, const char *const *names, size_
  * list of code object manager's ISAs in the releases 5.0 to 6.0, later ones not before it was certain). Unknown chip
  * names must not reach it: up to 6.3 at least, hiprtc then uses an object that it has destroyed, which crashes the
  * process. So a chip newer than this table is refused; it can be used through OpenCL. */
-static const struct { char name[8]; int32_t since; } INFER__HIP_CHIPS[] = {
-    {"gfx803", 500}, {"gfx900", 500}, {"gfx902", 500}, {"gfx904", 500}, {"gfx906", 500}, {"gfx908", 500},
-    {"gfx909", 500}, {"gfx90a", 500}, {"gfx90c", 500}, {"gfx1010", 500}, {"gfx1011", 500}, {"gfx1012", 500},
-    {"gfx1013", 500}, {"gfx1030", 500}, {"gfx1031", 500}, {"gfx1032", 500}, {"gfx1033", 500}, {"gfx1034", 500},
-    {"gfx1035", 500}, {"gfx1036", 502}, {"gfx1100", 503}, {"gfx1101", 503}, {"gfx1102", 503}, {"gfx1103", 503},
-    {"gfx942", 507}, {"gfx1150", 604}, {"gfx1151", 604}, {"gfx1200", 604}, {"gfx1201", 604}, {"gfx950", 700},
-    {"gfx1152", 700}, {"gfx1153", 700},
+static const struct { char name[8]; int32_t since, matrix; } INFER__HIP_CHIPS[] = { /* 1: kernels/special/hip_units.k */
+    {"gfx803", 500, 0},  {"gfx900", 500, 0},  {"gfx902", 500, 0},  {"gfx904", 500, 0},  {"gfx906", 500, 0},
+    {"gfx908", 500, 1},  {"gfx909", 500, 0},  {"gfx90a", 500, 1},  {"gfx90c", 500, 0},  {"gfx1010", 500, 0},
+    {"gfx1011", 500, 0}, {"gfx1012", 500, 0}, {"gfx1013", 500, 0}, {"gfx1030", 500, 0}, {"gfx1031", 500, 0},
+    {"gfx1032", 500, 0}, {"gfx1033", 500, 0}, {"gfx1034", 500, 0}, {"gfx1035", 500, 0}, {"gfx1036", 502, 0},
+    {"gfx1100", 503, 1}, {"gfx1101", 503, 1}, {"gfx1102", 503, 1}, {"gfx1103", 503, 1}, {"gfx942", 507, 1},
+    {"gfx1150", 604, 1}, {"gfx1151", 604, 1}, {"gfx1200", 604, 1}, {"gfx1201", 604, 1}, {"gfx950", 700, 1},
+    {"gfx1152", 700, 1}, {"gfx1153", 700, 1},
 };
 
-/* The first ROCm that compiles for a chip, 0 when it is not in the table. */
-static int32_t infer__hip_chip_since(const char *arch) {
+/* The first ROCm that compiles for a chip, 0 when it is not in the table. *matrix: its matrix units. */
+static int32_t infer__hip_chip_since(const char *arch, int32_t *matrix) {
     size_t i;
-    for (i = 0; i < INFER__COUNT(INFER__HIP_CHIPS); i++)
-        if (strcmp(INFER__HIP_CHIPS[i].name, arch) == 0) return INFER__HIP_CHIPS[i].since;
+    *matrix = 0;
+    for (i = 0; i < INFER__COUNT(INFER__HIP_CHIPS); i++) {
+        if (strcmp(INFER__HIP_CHIPS[i].name, arch) != 0) continue;
+        *matrix = INFER__HIP_CHIPS[i].matrix;
+        return INFER__HIP_CHIPS[i].since;
+    }
     return 0;
 }
 
@@ -285,7 +291,7 @@ static void infer__hip_judge(const struct infer__hip *h, infer__hip_row *r) {
     const size_t cap = sizeof r->info.why_not;
     int32_t group = infer__hip_attribute(h, INFER__HIP_ATTR_THREADS_PER_BLOCK, r->ordinal);
     int32_t local = infer__hip_attribute(h, INFER__HIP_ATTR_SHARED_PER_BLOCK, r->ordinal);
-    int32_t since = infer__hip_chip_since(r->arch);
+    int32_t since = infer__hip_chip_since(r->arch, &r->matrix);
     if (!h->has_compiler)
         infer__format(why, cap, "no compiler (%s); try OpenCL", h->no_compiler);
     else if (!r->arch[0])
@@ -483,6 +489,8 @@ static void infer__hip_close(void *device) {
     infer__hip_device *d = (infer__hip_device *)device;
     if (d) infer__free(d->mem, d); /* the runtime's context of a device is the process's */
 }
+
+static int32_t infer__hip_tier(void *device) { return ((infer__hip_device *)device)->row->matrix; }
 
 static uint64_t infer__hip_identity(void *device) { return ((infer__hip_device *)device)->row->hash; }
 
@@ -947,7 +955,8 @@ static const infer__driver infer__hip_driver = {
     .copy = infer__hip_copy,
     .launch = infer__hip_launch,
     .sync = infer__hip_sync,
-    .form = INFER__FORM_SOURCE,
+    .form = INFER__FORM_HIP,
+    .tier = infer__hip_tier,
     .memory = infer__hip_memory,
     .record = infer__hip_record,
     .record_end = infer__hip_record_end,

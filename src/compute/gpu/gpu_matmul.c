@@ -21,7 +21,8 @@ enum { /* how a matrix is multiplied */
     INFER__GPU_DOTS,   /* x quantised, mv */
     INFER__GPU_TILES,  /* x quantised or as halves, few rows: tensor cores */
     INFER__GPU_MMA,    /* x as halves, mma: tensor cores */
-    INFER__GPU_WGMMA   /* the same by wgmma */
+    INFER__GPU_WGMMA,  /* the same by wgmma */
+    INFER__GPU_MATRIX  /* x as halves: AMD's matrix units, tensor cores of 7.5 */
 };
 enum { INFER__GPU_BF16 = 30 }; /* id of the storage type */
 enum { /* flags of the kernels mv: kernels/matvec.k */
@@ -101,6 +102,18 @@ static int infer__gpu_has_mma(const infer__ctx *c, const infer__weight *w, int32
 }
 static int infer__gpu_has_wgmma(const infer__ctx *c, const infer__weight *w, int32_t rows) {
     return infer__gpu_has_mma(c, w, rows) && infer__gpu_find(c->run, INFER__MODULE_WGMMA, w->type->id);
+}
+
+/* The kernel that multiplies this matrix, or those of experts, by kernels/special/matrix_tile.k: AMD's matrix units or
+ * tensor cores of capability 7.5; -1: none. They read weights as the generic kernels do. */
+static int32_t infer__gpu_matrix_kernel(const infer__ctx *c, const infer__weight *w, int32_t rows, int experts) {
+    uint64_t bytes = (uint64_t)rows * (infer__gpu_half_step(w->cols) * 2 + sizeof(float));
+    if (c->exact || bytes / sizeof(float) > UINT32_MAX || bytes > c->run->x8.bytes) return -1;
+    if (infer__gpu_find(c->run, INFER__MODULE_MATRIX, w->type->id))
+        return experts ? INFER__K_MATRIX_MOE : INFER__K_MATRIX;
+    if (infer__gpu_find(c->run, INFER__MODULE_TURING, w->type->id))
+        return experts ? INFER__K_TURING_MOE : INFER__K_TURING;
+    return -1;
 }
 
 enum { INFER__GPU_COUNTS = 1024 }; /* zeroed counters after the lines and their factors, if there is room: a word per
@@ -322,7 +335,7 @@ static void infer__gpu_tiles_launch(infer__ctx *c, const infer__tensor *x, const
     else INFER__GPU_LAUNCH(c, INFER__K_FEW64, &call, groups, 1, few);
 }
 
-/* The args of mma and wgmma. Returns the tiles of 128 rows of all matrices; of a pair, of 64 rows of both. */
+/* The args of mma, wgmma and matrix. Returns the tiles of 128 rows of all matrices; of a pair, of 64 rows of both. */
 static uint64_t infer__gpu_mma_args(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f,
                                     infer__gpu_call *call, struct infer__k_mma *m) {
     struct infer__k_mv k;
@@ -350,6 +363,22 @@ static void infer__gpu_mma_launch(infer__ctx *c, const infer__tensor *x, const i
     int wide = tiles * infer__gpu_parts(m.n, 128) >= c->run->mma_wide;
     if (!infer__ok(c)) return;
     INFER__GPU_LAUNCH(c, wide ? INFER__K_MMA128 : INFER__K_MMA64, &call, tiles, infer__gpu_parts(m.n, wide ? 128 : 64), m);
+}
+
+/* Words from row to row of x as halves, and where the factors begin. */
+static uint32_t infer__gpu_half_words(const infer__tensor *x, uint32_t *factors) {
+    uint64_t words = infer__gpu_half_step(x->cols) / 2;
+    *factors = (uint32_t)((uint64_t)x->rows * words);
+    return (uint32_t)words;
+}
+
+static void infer__gpu_matrix_launch(infer__ctx *c, const infer__tensor *x, const infer__gpu_group *f) {
+    infer__gpu_call call;
+    struct infer__k_mma m;
+    uint64_t tiles = infer__gpu_mma_args(c, x, f, &call, &m);
+    if (!infer__ok(c)) return;
+    m.x_step = infer__gpu_half_words(x, &m.factors);
+    INFER__GPU_LAUNCH(c, infer__gpu_matrix_kernel(c, f->w[0], x->rows, 0), &call, tiles, infer__gpu_parts(m.n, 64), m);
 }
 
 /* How a wgmma product is split: tiles of 256 or 128 rows of x, and the number of parts of their columns. */
@@ -408,14 +437,14 @@ static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b
     return a->buf == b->buf && a->offset == b->offset && a->cols == b->cols && a->stride == b->stride;
 }
 
-/* Fuse the ops after the product that the kernels support (mma no activations, wgmma none followed by a sum): sets
+/* Fuse the ops after the product that the kernels support (mma and matrix no activations, wgmma none followed by a sum): sets
  * *act, *add to NULL. */
 static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, const infer__act_args **act,
                               const infer__add_args **add) {
     const infer__act_args *t = *act;
     int pair = t && a->n_w == 2;
     if (t && (t->divide || !infer__gpu_same_tensor(&t->x, &a->y[pair]))) return;
-    if (t && f->form == INFER__GPU_MMA) return;
+    if (t && (f->form == INFER__GPU_MMA || f->form == INFER__GPU_MATRIX)) return;
     if (pair && (f->n != 2 || a->w[0]->rows != a->w[1]->rows || !t->up.buf ||
                  !infer__gpu_same_tensor(&t->up, &a->y[0])))
         return;
@@ -468,6 +497,7 @@ static int infer__gpu_lies(const infer__weight *w, int32_t form, int32_t rows) {
     if (form == INFER__GPU_DOTS) return INFER__GPU_X_ROWS;
     if (form == INFER__GPU_TILES && w->type->values != 1) return INFER__GPU_X_TILES;
     if (form == INFER__GPU_TILES) return halves + (int)infer__gpu_tile_parts(w, rows) - 1;
+    if (form == INFER__GPU_MATRIX) return halves;
     if (form != INFER__GPU_MMA && form != INFER__GPU_WGMMA) return INFER__GPU_X_NOT;
     return halves == INFER__GPU_X_BF16 ? INFER__GPU_X_LINES_BF16 : INFER__GPU_X_LINES;
 }
@@ -482,6 +512,7 @@ static int infer__gpu_forms(const infer__ctx *c, const infer__matmul_args *a, in
         else if (few && infer__gpu_dots(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_DOTS;
         else if (!few && infer__gpu_has_wgmma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_WGMMA;
         else if (!few && infer__gpu_has_mma(c, a->w[j], a->x.rows)) forms[j] = INFER__GPU_MMA;
+        else if (!few && infer__gpu_matrix_kernel(c, a->w[j], a->x.rows, 0) >= 0) forms[j] = INFER__GPU_MATRIX;
         lies = infer__gpu_lies(a->w[j], forms[j], a->x.rows);
         if (j == 0) first = lies;
         same = same && lies == first;
@@ -507,6 +538,7 @@ static void infer__gpu_group_run(infer__ctx *c, const infer__tensor *x, const in
     if (f->form == INFER__GPU_TILES) infer__gpu_tiles_launch(c, x, f);
     else if (f->form == INFER__GPU_WGMMA) infer__gpu_wgmma_launch(c, x, f);
     else if (f->form == INFER__GPU_MMA) infer__gpu_mma_launch(c, x, f);
+    else if (f->form == INFER__GPU_MATRIX) infer__gpu_matrix_launch(c, x, f);
     else infer__gpu_few_launch(c, x, f);
 }
 

@@ -16,7 +16,7 @@
 
 enum { /* pairs in a tile */
     INFER__GPU_MOE_TILE = 32, /* of moe_matmul: kernels/matmul.k */
-    INFER__GPU_MOE_MMA = 64   /* of mma_moe: MMA_PAIRS in kernels/special/cuda_mma.k. Not less: memory is for 32 */
+    INFER__GPU_MOE_MMA = 64   /* of mma_moe: MMA_PAIRS in kernels/special/tile_matrices.k. Not less: memory is for 32 */
 };
 
 /* ---- memory of the run ------------------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static uint64_t infer__gpu_pairs_len(uint64_t rows, int32_t n_used, int32_t cols
 /* ---- x, quantised ------------------------------------------------------------------------------------------------ */
 
 /* the format of the input cached in the run's x8 */
-enum { INFER__GPU_MOE_X8, INFER__GPU_MOE_HALVES, INFER__GPU_MOE_BF16 };
+enum { INFER__GPU_MOE_X8, INFER__GPU_MOE_LINES, INFER__GPU_MOE_LINES_BF16, INFER__GPU_MOE_HALVES, INFER__GPU_MOE_BF16 };
 
 /* Consecutive products of the same input (gate, up) share one conversion. */
 static void infer__gpu_moe_round(infer__ctx *c, const infer__tensor *x, int as) {
@@ -48,7 +48,8 @@ static void infer__gpu_moe_round(infer__ctx *c, const infer__tensor *x, int as) 
         have->launches == c->launches)
         return;
     if (as == INFER__GPU_MOE_X8) infer__gpu_round(c, x, 0);
-    else infer__gpu_lines(c, x, as == INFER__GPU_MOE_BF16);
+    else if (as >= INFER__GPU_MOE_HALVES) infer__gpu_halve(c, x, as == INFER__GPU_MOE_BF16, 1);
+    else infer__gpu_lines(c, x, as == INFER__GPU_MOE_LINES_BF16);
 }
 
 /* The launches since then have not overwritten the cached conversion. */
@@ -198,11 +199,12 @@ static void infer__gpu_moe_many(infer__ctx *c, const infer__moe_matmul_args *a) 
     if (a->weights.buf) infer__gpu_moe_sum(c, a);
 }
 
-/* The same on tensor cores. */
-static void infer__gpu_moe_mma(infer__ctx *c, const infer__moe_matmul_args *a) {
+/* The same on matrix units. kernel: mma_moe, which takes x as lines, or one that takes it as halves. */
+static void infer__gpu_moe_mma(infer__ctx *c, const infer__moe_matmul_args *a, int32_t kernel) {
     infer__gpu_call call;
     struct infer__k_mma_moe k;
-    int as = a->w->type->id == INFER__GPU_BF16 ? INFER__GPU_MOE_BF16 : INFER__GPU_MOE_HALVES;
+    const int lines = kernel == INFER__K_MMA_MOE;
+    const int as = (lines ? INFER__GPU_MOE_LINES : INFER__GPU_MOE_HALVES) + (a->w->type->id == INFER__GPU_BF16);
     uint64_t tiles;
     memset(&call, 0, sizeof call);
     memset(&k, 0, sizeof k);
@@ -220,7 +222,8 @@ static void infer__gpu_moe_mma(infer__ctx *c, const infer__moe_matmul_args *a) {
     k.y_stride = a->weights.buf ? k.rows : (uint32_t)a->y.stride;
     k.pairs_of_x = a->per_expert_x ? 1 : (uint32_t)a->n_used;
     k.order = (uint32_t)(4 * tiles);
-    INFER__GPU_LAUNCH(c, INFER__K_MMA_MOE, &call, infer__gpu_parts(k.rows, 128), tiles, k);
+    if (!lines) k.x_step = infer__gpu_half_words(&a->x, &k.factors);
+    INFER__GPU_LAUNCH(c, kernel, &call, infer__gpu_parts(k.rows, 128), tiles, k);
     if (a->weights.buf) infer__gpu_moe_sum(c, a);
     infer__gpu_moe_rounded(c, &a->x, as);
 }
@@ -294,6 +297,8 @@ static int infer__gpu_moe_adds(const infer__ctx *c, const infer__moe_matmul_args
 static void infer__gpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a) {
     int64_t pairs = (int64_t)a->ids.rows * a->n_used;
     uint64_t used;
+    int32_t units = infer__gpu_has_mma(c, a->w, a->x.rows) ? INFER__K_MMA_MOE
+                                                           : infer__gpu_matrix_kernel(c, a->w, a->x.rows, 1);
     int few, fits, one = infer__gpu_one_experts(c, a);
     double began;
     if (!one && (a->bias || a->gate || a->act || (a->add && !infer__gpu_moe_adds(c, a)))) {
@@ -309,7 +314,7 @@ static void infer__gpu_moe_matmul(infer__ctx *c, const infer__moe_matmul_args *a
     few = a->ids.rows <= INFER__GPU_FEW;
     fits = infer__gpu_moe_fits(c, a);
     if (one) infer__gpu_one_experts_launch(c, a);
-    else if (fits && infer__gpu_has_mma(c, a->w, a->x.rows)) infer__gpu_moe_mma(c, a);
+    else if (fits && units >= 0) infer__gpu_moe_mma(c, a, units);
     else if (fits) infer__gpu_moe_many(c, a);
     else if (few && (a->w->type->values == 1 || infer__gpu_dots(c, a->w, a->x.rows))) infer__gpu_moe_few(c, a);
     else infer__gpu_moe_product(c, a);

@@ -104,7 +104,8 @@ static const char *rewrite(const char *in, text *out) {
     return NULL;
 }
 
-/* The table of kernels: what is declared with "__attribute__((global" and "launch_bounds(n)", a void function. */
+/* The table of kernels: what is declared with "__attribute__((global" and "amdgpu_flat_work_group_size(n, n)", a void
+ * function. */
 static void kernels(const char *in, text *out) {
     const char *bounds, *open, *name;
     char line[300];
@@ -114,9 +115,9 @@ static void kernels(const char *in, text *out) {
         if (!before) break;
         open = before + strcspn(before, "(");
         for (name = open; name > before && is_word(name[-1]); name--) {}
-        bounds = strstr(in, "launch_bounds(");
+        bounds = strstr(in, "group_size(");
         snprintf(line, sizeof line, "HIP_KERNEL(%.*s, %d)\n", (int)(open - name), name,
-                 bounds && bounds < before ? atoi(bounds + 14) : 1024);
+                 bounds && bounds < before ? atoi(bounds + 11) : 1024);
         say(out, line);
         in = open;
     }
@@ -160,16 +161,17 @@ static void cache_folder(char *to, size_t cap) {
 
 /* The library of a program into `code`, or what is wrong into log. */
 static int compile(const char *name, const char *source, const char *contract, text *code, text *log) {
-    char wave[64], cache[700], kept[800], folder[800], in[900], ii[900], cpp[900], so[900], said[900];
+    char wave[64], chip[64], cache[700], kept[800], folder[800], in[900], ii[900], cpp[900], so[900], said[900];
     const char *first[] = {compiler(), "-E", "-x", "c++", "-std=c++14", "-D__HIP__=1", "-D__HIPCC_RTC__=1",
-                           "-D__HIP_DEVICE_COMPILE__=1", "-D__AMDGCN__=1", wave, in, "-o", ii, NULL};
+                           "-D__HIP_DEVICE_COMPILE__=1", "-D__AMDGCN__=1", wave, chip, in, "-o", ii, NULL};
     const char *second[] = {compiler(), "-x", "c++", "-std=c++14", "-O2", "-march=native", "-fno-math-errno", contract, "-w",
-                            "-shared", "-fPIC", "-fvisibility=hidden", wave, cpp, "-o", so, NULL};
+                            "-shared", "-fPIC", "-fvisibility=hidden", wave, chip, cpp, "-o", so, NULL};
     text host = {NULL, 0}, between = {NULL, 0}, final = {NULL, 0};
     const char *odd = NULL;
     uint64_t h = 0xcbf29ce484222325u;
     int ok, i;
     snprintf(wave, sizeof wave, "-D__AMDGCN_WAVEFRONT_SIZE=%d", hip_width());
+    snprintf(chip, sizeof chip, "-D__%.*s__=1", (int)strcspn(hip_arch(), ":"), hip_arch());
     if (!get(&host, FAKE_HIP_HERE "/hip_host.h")) say(log, "fake hip: error: no " FAKE_HIP_HERE "/hip_host.h");
     for (i = 0; second[i]; i++)
         if (second[i] != cpp && second[i] != so) h = hash(h, second[i], strlen(second[i]) + 1);

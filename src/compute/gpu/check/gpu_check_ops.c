@@ -268,7 +268,8 @@ static int infer__probe_halves(const infer__prober *k, const infer__weight *w, i
     const infer__ctx *c = &k->side[1];
     const int few =
         w->type->values == 1 && infer__gpu_tiles(c, w, rows_of_x); /* those are halves from 9 rows on, too */
-    if (n <= INFER__GPU_FEW || !(few || infer__gpu_has_mma(c, w, rows_of_x))) return 0;
+    if (n <= INFER__GPU_FEW) return 0;
+    if (!few && !infer__gpu_has_mma(c, w, rows_of_x) && infer__gpu_matrix_kernel(c, w, rows_of_x, 0) < 0) return 0;
     return w->type->id == INFER__GPU_BF16 ? 2 : 1;
 }
 
