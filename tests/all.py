@@ -204,6 +204,8 @@ def faces(t):
     t.step("embed_kernels self-test", [PY, "tools/embed_kernels.py", "--self-test"])
     t.step("kernel faces, self-test", [PY, "tests/kernels/faces.py", "--self-test"])
     t.step("kernel faces", [PY, "tests/kernels/faces.py"])
+    t.step("sass_table self-test", [PY, "tools/sass_table.py", "--self-test"])
+    t.step("what ptxas makes of CUDA's kernels", [PY, "tools/sass_table.py", "--check"])
 
 
 def oclgrind(t, name, suites, but=None, written=True):
