@@ -31,6 +31,9 @@
 #define RINT(x) rint(x)
 FN float h2f(ushort h) { return vload_half(0, (const PRIVATE half *)&h); }
 FN ushort f2h(float x) { ushort h; vstore_half_rte(x, 0, (PRIVATE half *)&h); return h; }
+#ifdef INFER_DOT4 /* by driver_opencl.c, where the device lists cl_khr_integer_dot_product; OpenCL C 3.0 then */
+#define DOT4(a, b, c) ((c) + dot_4x8packed_ss_int(a, b))
+#endif
 
 #elif defined(__METAL_VERSION__)
 

@@ -4,7 +4,7 @@
 /* ---- made-up platforms ------------------------------------------------------------------------------------------- */
 
 typedef struct ocl_fake {
-    const char *name, *version, *profile;
+    const char *name, *version, *profile, *extensions;
     uint64_t type, total, max_alloc, local;
     uint32_t vendor, available, compiler, little, bits, unified, dims;
     size_t group, items, free_kib[2], free_bytes; /* free_bytes: how much of free_kib is returned */
@@ -66,6 +66,7 @@ static infer__cl_int INFER__CL_CALL ocl_fake_info(infer__cl_device d, infer__cl_
     case INFER__CL_DRIVER_VERSION: s = "7"; break;
     case INFER__CL_DEVICE_VERSION: s = f->version; break;
     case INFER__CL_DEVICE_PROFILE: s = f->profile; break;
+    case INFER__CL_DEVICE_EXTENSIONS: s = f->extensions; break;
     case INFER__CL_DEVICE_TYPE: p = &f->type; size = 8; break;
     case INFER__CL_DEVICE_GLOBAL_MEM_SIZE: p = &f->total; size = 8; break;
     case INFER__CL_DEVICE_MAX_MEM_ALLOC_SIZE: p = &f->max_alloc; size = 8; break;
@@ -97,6 +98,7 @@ static ocl_fake ocl_device(const char *name, uint64_t type, uint64_t total) {
     f.name = name;
     f.version = "OpenCL 1.2 x";
     f.profile = "FULL_PROFILE";
+    f.extensions = "cl_khr_fp64 cl_khr_integer_dot_product";
     f.type = type;
     f.total = total;
     f.max_alloc = total / 4;

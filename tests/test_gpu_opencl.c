@@ -18,7 +18,7 @@ static int32_t ocl_find(void) {
 
 enum { OCL_CONTEXT, OCL_QUEUE, OCL_BUFFER, OCL_PROGRAM, OCL_KERNEL, OCL_EVENT, OCL_KINDS };
 static infer__cl ocl_real;
-static int ocl_live[OCL_KINDS], ocl_sources, ocl_binaries, ocl_finishes;
+static int ocl_live[OCL_KINDS], ocl_sources, ocl_binaries, ocl_finishes, ocl_flushes, ocl_builds[2]; /* builds: without DOT4, with */
 static long ocl_calls, ocl_fail_at;         /* the call in a row that fails, 0 = none */
 static const char *ocl_fail_name;           /* and calls of this name, or NULL */
 static infer__cl_int ocl_fail_code, ocl_status; /* status: what clCreateProgramWithBinary says about a binary */
@@ -68,8 +68,17 @@ OCL_DROP(infer__cl_program, clReleaseProgram, OCL_PROGRAM)
 OCL_MAKE(infer__cl_kernel, clCreateKernel, OCL_KERNEL, (infer__cl_program p, const char *s, infer__cl_int *code),
          (p, s, code))
 OCL_DROP(infer__cl_kernel, clReleaseKernel, OCL_KERNEL)
-OCL_CALL(clBuildProgram, (infer__cl_program p, infer__cl_uint n, const infer__cl_device *d, const char *o,
-                          infer__cl_built f, void *u), (p, n, d, o, f, u))
+static infer__cl_int INFER__CL_CALL ocl_clBuildProgram(infer__cl_program p, infer__cl_uint n, const infer__cl_device *d,
+                                                       const char *o, infer__cl_built f, void *u) {
+    infer__cl_int code;
+    ocl_builds[strstr(o, "-DINFER_DOT4") != NULL]++;
+    return ocl_fails("clBuildProgram", &code) ? code : ocl_real.clBuildProgram(p, n, d, o, f, u);
+}
+static infer__cl_int INFER__CL_CALL ocl_clFlush(infer__cl_queue q) {
+    infer__cl_int code;
+    ocl_flushes++;
+    return ocl_fails("clFlush", &code) ? code : ocl_real.clFlush(q);
+}
 OCL_CALL(clGetKernelWorkGroupInfo,
          (infer__cl_kernel k, infer__cl_device d, infer__cl_uint w, size_t c, void *t, size_t *n),
          (k, d, w, c, t, n))
@@ -161,7 +170,7 @@ static void ocl_wrap(void) {
 }
 static void ocl_count(void) {
     ocl_calls = 0;
-    ocl_sources = ocl_binaries = ocl_finishes = 0;
+    ocl_sources = ocl_binaries = ocl_finishes = ocl_flushes = ocl_builds[0] = ocl_builds[1] = 0;
     ocl_failed = NULL;
 }
 static void ocl_unwrap(void) {
@@ -493,6 +502,77 @@ static void test_gpu_opencl_failures(void) {
     CHECK(ocl_break(index, 0, 0) >= 25);
     CHECK(ocl_break(index, -4, 1) >= 20);
     ocl_cache();
+    ocl_unwrap();
+}
+
+/* A device that lists packed dot products: programs are built with them, and without where the compiler refuses that. */
+static void test_gpu_opencl_dots(void) {
+    static const char *const refuses[] = {
+        "#ifdef INFER_DOT4\n#error no such function\n#endif\n"
+        "__kernel void k_bare(__global uint *y) { y[(uint)get_local_id(0)] += 1; }\n"};
+    static const char *const broken[] = {"__kernel void k_bare(__global uint *y) { y[0] = no_such_name; }\n"};
+    const int32_t index = ocl_find();
+    int32_t dots, i;
+    infer__mem mem;
+    infer_error err;
+    if (index < 0) SKIP("no OpenCL device");
+    dots = infer__opencl.rows[index].dots;
+    infer__mem_init(&mem, NULL, 0);
+    ocl_wrap();
+    CHECK(dots == infer__cl_has(&infer__opencl.cl, infer__opencl.rows[index].device, "cl_khr_integer_dot_product"));
+    CHECK(infer__cl_has(&infer__opencl.cl, infer__opencl.rows[index].device, "cl_khr_byte_addressable_store"));
+    CHECK(!infer__cl_has(&infer__opencl.cl, infer__opencl.rows[index].device, "cl_khr_byte_addressable"));
+    for (i = 0; i < 4; i++) { /* not listed, listed, and a compiler that refuses it; a program with a mistake */
+        infer__gpu_source s = ocl_source(NULL);
+        void *device = NULL, *program = NULL;
+        infer__opencl.rows[index].dots = i > 0;
+        if (i > 1) s.text = i == 2 ? refuses : broken;
+        if (i > 1) s.n_text = 1;
+        ocl_count();
+        infer__error_clear(&err);
+        CHECK(ocl->open(&device, &mem, index, &err) == INFER_OK);
+        CHECK((ocl->load(device, &s, &program, &err) == INFER_OK) == (i < 3));
+        CHECK(ocl_builds[1] == (i > 0) && ocl_builds[0] == (i != 1));
+        if (i == 3) CHECK_HAS(err.message, "clBuildProgram failed: CL_BUILD_PROGRAM_FAILURE (-11)");
+        ocl->unload(device, program);
+        ocl->close(device);
+    }
+    infer__opencl.rows[index].dots = dots;
+    CHECK(infer__atomic_get(&mem.used) == 0);
+    ocl_unwrap();
+}
+
+/* What was launched goes to the device every 32 launches, and when that fails the launch says so. */
+static void test_gpu_opencl_flush(void) {
+    ocl_place_args args = {1, 1, 0, 0};
+    const uint32_t groups[3] = {1, 1, 1};
+    uint64_t mem = 0, bufs[2];
+    void *kernel = NULL;
+    int32_t index = ocl_find(), i;
+    ocl_open o;
+    if (index < 0) SKIP("no OpenCL device");
+    ocl_wrap();
+    if (!ocl_begin(&o, index)) return;
+    ocl_count();
+    CHECK(ocl->alloc(o.device, 256, &mem, &o.err) == INFER_OK);
+    CHECK(ocl->kernel_open(&kernel, o.queue, o.program, "k_place", 64, &o.err) == INFER_OK);
+    bufs[0] = bufs[1] = mem;
+    for (i = 1; i <= 100 && kernel; i++) {
+        CHECK(ocl->launch(o.queue, kernel, groups, 64, bufs, 2, &args, sizeof args, &o.err) == INFER_OK);
+        if (i == 70) CHECK(ocl->sync(o.queue, &o.err) == INFER_OK && ocl_flushes == 2); /* the count begins again */
+    }
+    CHECK(ocl_flushes == 2);
+    ocl_fail_name = "clFlush";
+    ocl_fail_code = -36;
+    for (i = 0; i < 2 && kernel; i++) {
+        infer_result r = ocl->launch(o.queue, kernel, groups, 64, bufs, 2, &args, sizeof args, &o.err);
+        CHECK(r == (i == 1 ? INFER_ERR_DEVICE : INFER_OK));
+    }
+    CHECK_STR(o.err.message, "clFlush failed: CL_INVALID_COMMAND_QUEUE (-36)");
+    ocl_fail_name = NULL;
+    if (kernel) ocl->kernel_close(o.queue, kernel);
+    ocl->release(o.device, mem);
+    ocl_end(&o);
     ocl_unwrap();
 }
 
@@ -880,6 +960,8 @@ static void suite_gpu_opencl(void) {
     RUN_DEVICE(test_gpu_opencl_large);
     RUN_DEVICE(test_gpu_opencl_failures);
     RUN_DEVICE(test_gpu_opencl_codes);
+    RUN_DEVICE(test_gpu_opencl_dots);
+    RUN_DEVICE(test_gpu_opencl_flush);
     RUN_DEVICE(test_gpu_opencl_oom);
     RUN_DEVICE(test_gpu_opencl_log);
     RUN_DEVICE(test_gpu_opencl_group);

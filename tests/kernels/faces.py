@@ -83,7 +83,9 @@ class Face:
 
 
 def faces():
-    out = [Face("opencl", ["-x", "cl", "-cl-std=CL1.2", "-Xclang", "-cl-ext=-all", "-fsyntax-only"])]
+    opencl = ["-x", "cl", "-cl-std=CL1.2", "-fsyntax-only"]
+    out = [Face("opencl", opencl + ["-Xclang", "-cl-ext=-all"]),
+           Face("opencl dots", ["-x", "cl", "-cl-std=CL3.0", "--target=spir64-unknown-unknown", "-fsyntax-only", "-DINFER_DOT4"], few=True)]
     # one device each: those of newer ones get the embedded texts, see EMBEDDED
     for arch, feature, then in (("sm_61", "+ptx63", ("75",)), ("sm_80", "+ptx70", ("80",))):
         # a toolkit that is there would change what clang writes

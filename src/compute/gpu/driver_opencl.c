@@ -60,6 +60,7 @@ enum {
     INFER__CL_DRIVER_VERSION = 0x102d,
     INFER__CL_DEVICE_PROFILE = 0x102e,
     INFER__CL_DEVICE_VERSION = 0x102f,
+    INFER__CL_DEVICE_EXTENSIONS = 0x1030,
     INFER__CL_DEVICE_HOST_UNIFIED_MEMORY = 0x1035,
     INFER__CL_DEVICE_GLOBAL_FREE_MEMORY_AMD = 0x4039, /* cl_amd_device_attribute_query */
     INFER__CL_CONTEXT_PLATFORM = 0x1084,
@@ -129,6 +130,7 @@ enum {
     CL(infer__cl_int, clGetEventProfilingInfo, (infer__cl_event event, infer__cl_uint what, size_t cap, void *to, \
                                                 size_t *n)) \
     CL(infer__cl_int, clReleaseEvent, (infer__cl_event event)) \
+    CL(infer__cl_int, clFlush, (infer__cl_queue queue)) \
     CL(infer__cl_int, clFinish, (infer__cl_queue queue))
 
 typedef struct infer__cl {
@@ -156,6 +158,7 @@ typedef struct infer__cl_row {
     int32_t rank;       /* by kind, 0 = GPU */
     int32_t amd;        /* 1 = may know how much memory is free */
     int32_t rusticl;    /* 1 = Mesa's: see infer__opencl_kernel_open */
+    int32_t dots;       /* 1 = it has cl_khr_integer_dot_product: DOT4 in kernels/dialect.h */
 } infer__cl_row;
 
 /* Per-process state. */
@@ -322,6 +325,22 @@ static void infer__cl_judge(const infer__cl *cl, infer__cl_row *r) {
         r->info.usable = 1;
 }
 
+/* 1 when the device lists the extension. */
+static int infer__cl_has(const infer__cl *cl, infer__cl_device d, const char *name) {
+    char text[8192];
+    size_t n = 0, length = strlen(name);
+    const char *at = text;
+    memset(text, 0, sizeof text);
+    if (cl->clGetDeviceInfo(d, INFER__CL_DEVICE_EXTENSIONS, 0, NULL, &n) != 0 || n >= sizeof text ||
+        cl->clGetDeviceInfo(d, INFER__CL_DEVICE_EXTENSIONS, n, text, NULL) != 0)
+        return 0;
+    while ((at = strstr(at, name)) != NULL) {
+        if ((at == text || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0)) return 1;
+        at += length;
+    }
+    return 0;
+}
+
 static void infer__cl_describe(const infer__cl *cl, infer__cl_row *r) {
     infer__cl_device d = r->device;
     uint64_t type = infer__cl_get_u64(cl, d, INFER__CL_DEVICE_TYPE);
@@ -347,6 +366,7 @@ static void infer__cl_describe(const infer__cl *cl, infer__cl_row *r) {
         infer__cl_text(cl, NULL, d, (infer__cl_uint)texts[i], text, sizeof text);
         r->hash = infer__hash_text(r->hash, text);
     }
+    r->dots = infer__cl_has(cl, d, "cl_khr_integer_dot_product");
     infer__cl_judge(cl, r);
 }
 
@@ -549,6 +569,7 @@ static void infer__opencl_release(void *device, uint64_t handle) {
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 #define INFER__CL_OPTIONS "-cl-std=CL1.2"
+#define INFER__CL_OPTIONS_DOTS "-cl-std=CL3.0 -DINFER_DOT4" /* compilers know the functions from 3.0 on */
 enum {
     INFER__CL_MAX_LOG = 16 << 20 /* bytes of a build log that are looked at */
 };
@@ -567,7 +588,11 @@ static void infer__cl_build_log(infer__opencl_device *d, infer__cl_program progr
     infer__free(d->mem, text);
 }
 
+/* A compiler that does not know what its device lists gets the program without. */
 static int infer__cl_build(infer__opencl_device *d, infer__cl_program program, infer__cl_try *t) {
+    if (d->row->dots &&
+        INFER__CL_DO(*t, clBuildProgram, (program, 1, &d->row->device, INFER__CL_OPTIONS_DOTS, NULL, NULL)))
+        return 1;
     return INFER__CL_DO(*t, clBuildProgram, (program, 1, &d->row->device, INFER__CL_OPTIONS, NULL, NULL));
 }
 
@@ -629,7 +654,7 @@ static infer_result infer__opencl_program(void *device, const infer__gpu_source 
     const infer_cache *cache = source->cache;
     infer__cl_program p = NULL;
     infer_result r;
-    uint64_t hash = infer__hash_text(d->row->hash, INFER__CL_OPTIONS);
+    uint64_t hash = infer__hash_text(d->row->hash, d->row->dots ? INFER__CL_OPTIONS_DOTS : INFER__CL_OPTIONS);
     *program = NULL;
     if (cache && cache->get) p = infer__cl_cached(d, source, hash);
     if (!p) {
@@ -653,7 +678,10 @@ typedef struct infer__opencl_queue {
     infer__cl_queue queue;
     infer__cl_event *events; /* of the launches since `times` was called last, when they are timed */
     int32_t timed, n_events, cap_events;
+    int32_t launches; /* since commands were sent to the device */
 } infer__opencl_queue;
+
+enum { INFER__CL_FLUSH = 32 }; /* after so many launches: a driver may keep all until somebody waits */
 
 static uint64_t infer__opencl_largest(void *device) { return ((infer__opencl_device *)device)->row->max_alloc; }
 static uint64_t infer__opencl_identity(void *device) { return ((infer__opencl_device *)device)->row->hash; }
@@ -789,12 +817,17 @@ static infer_result infer__opencl_launch(void *queue, void *kernel, const uint32
         ok = INFER__CL_DO(t, clEnqueueNDRangeKernel, (q->queue, k, 3, NULL, global, local, 0, NULL,
                                                       q->timed ? &q->events[q->n_events] : NULL));
     if (ok && q->timed) q->n_events++;
+    if (ok && ++q->launches == INFER__CL_FLUSH) {
+        q->launches = 0;
+        ok = INFER__CL_DO(t, clFlush, (q->queue));
+    }
     return ok ? INFER_OK : infer__cl_failed(err, &t);
 }
 
 static infer_result infer__opencl_sync(void *queue, infer_error *err) {
     infer__opencl_queue *q = (infer__opencl_queue *)queue;
     infer__cl_try t;
+    q->launches = 0;
     if (INFER__CL_DO(t, clFinish, (q->queue))) return INFER_OK;
     return infer__cl_failed(err, &t);
 }

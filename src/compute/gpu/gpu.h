@@ -101,7 +101,12 @@ typedef struct infer__driver {
      * is part of the system. */
     uint64_t (*identity)(void *device);
 } infer__driver;
-enum { INFER__FORM_SOURCE, INFER__FORM_PTX, INFER__FORM_METAL, INFER__FORM_HIP /* these: source, also of special kinds */ };
+enum {
+    INFER__FORM_SOURCE,
+    INFER__FORM_PTX,
+    INFER__FORM_METAL, /* source, also of special kinds */
+    INFER__FORM_HIP    /* the same */
+};
 
 #if !defined(INFER_NO_GPU)
 #  if !defined(INFER_NO_CUDA)

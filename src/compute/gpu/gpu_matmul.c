@@ -437,8 +437,8 @@ static int infer__gpu_same_tensor(const infer__tensor *a, const infer__tensor *b
     return a->buf == b->buf && a->offset == b->offset && a->cols == b->cols && a->stride == b->stride;
 }
 
-/* Fuse the ops after the product that the kernels support (mma and matrix no activations, wgmma none followed by a sum): sets
- * *act, *add to NULL. */
+/* Fuse the ops after the product that the kernels support (mma and matrix no activations, wgmma none followed by a
+ * sum): sets *act, *add to NULL. */
 static void infer__gpu_follow(infer__gpu_group *f, const infer__matmul_args *a, const infer__act_args **act,
                               const infer__add_args **add) {
     const infer__act_args *t = *act;
