@@ -81,7 +81,7 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
      INFER__COUNT(infer__ones_sse41), infer__add_rows_sse41, NULL, 0},
 #endif
 #if defined(INFER__SIMD_RVV)
-    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_rvv, infer__ones_rvv, INFER__COUNT(infer__ones_rvv),
+    {"rvv", INFER__CPU_RVV, infer__quantise_rvv, infer__dots_rvv, infer__ones_rvv, INFER__COUNT(infer__ones_rvv),
      infer__add_rows_rvv, NULL, 0},
 #elif defined(INFER__SIMD_WASM)
     {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, infer__ones_simd128,
