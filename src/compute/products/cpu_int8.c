@@ -18,7 +18,7 @@ enum {
     INFER__INT8_FEW_LONG = 8, /* nor are these of long rows of a byte a value, for which memory is the limit */
     INFER__CHUNK_BYTES = 320, /* of a row at most, in any type that unpacks: Q8_0 has 272 */
     INFER__ROW_LEAST = 512,   /* columns from which on a row is a stream; with fewer 16 rows at a time are faster */
-    INFER__ROW_SPAN = 64,     /* chunks of a row whose t is kept, at most */
+    INFER__ROW_SPAN = 63,     /* chunks of a row whose t is kept, at most; with 64 all rows of t share a cache's sets */
     INFER__ALONE_ASKS = 23    /* of an infer__alone_fn for what comes next, at most; the rest is asked for after it */
 };
 
@@ -296,15 +296,21 @@ static const uint8_t *infer__int8_following(const infer__int8_weight *w, int32_t
 static int32_t infer__int8_row_by_row(const infer__int8 *level, const infer__int8_weight *w, const infer__int8_block *b,
                                       const infer__x8 *x, infer__int8_scratch *s) {
     const int32_t whole = w->last_blocks == INFER__CHUNK / 32 ? w->chunks : w->chunks - 1;
-    int32_t i, k, c, n;
-    for (i = 0; i < b->n; i += 8)
+    const infer__row_fn row = w->one.row;
+    const uint64_t row_bytes = w->row_bytes;
+    const int64_t x_step = b->x_rows;
+    const uint8_t *rows = w->data + (uint64_t)b->r * row_bytes;
+    int32_t i, k, c, n, n_rows;
+    for (i = 0; i < b->n; i += 8, rows += 8 * row_bytes) {
+        n_rows = INFER__MIN(b->n - i, 8);
         for (c = 0; c < whole; c += n) {
-            const infer__x8 *from = x + (int64_t)c * b->x_rows;
-            const uint8_t *p = w->data + (uint64_t)(b->r + i) * w->row_bytes + (uint64_t)c * (uint64_t)w->chunk_bytes;
+            const infer__x8 *from = x + c * x_step;
+            const uint8_t *p = rows + (uint64_t)c * (uint64_t)w->chunk_bytes;
             n = INFER__MIN(whole - c, INFER__ROW_SPAN);
-            for (k = 0; k < INFER__MIN(b->n - i, 8); k++, p += w->row_bytes) w->one.row(p, n, from, b->x_rows, s->t[k]);
-            level->add_rows(s->t[0], INFER__COUNT(s->t[0]), n, from, b->x_rows, s->y + i);
+            for (k = 0; k < n_rows; k++, p += row_bytes) row(p, n, from, x_step, s->t[k]);
+            level->add_rows(s->t[0], INFER__COUNT(s->t[0]), n, from, x_step, s->y + i);
         }
+    }
     return whole;
 }
 #endif
@@ -333,7 +339,8 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     a.y = s->y;
     a.stride = INFER__INT8_ROWS;
     a.x = c->cpu->x8 + b->first;
-    memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
+    if (n_x == 1) memset(s->y, 0, INFER__INT8_ROWS * sizeof *s->y); /* no call */
+    else memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
 #if defined(INFER__ROWS)
     if (n_x == 1 && w->one.row) i = infer__int8_row_by_row(c->int8, w, b, infer__x8_col(&a, 0), s);
     a.x += (int64_t)i * b->x_rows;
@@ -390,13 +397,14 @@ static void infer__int8_cold(const infer__int8_weight *w, int64_t r) {
 static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, int32_t r, int32_t n, int cold,
                              int32_t n_x, const infer__tensor *y, const float *bias, int worker) {
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);
+    const int by_row = n_x == 1 && w->one.row; /* rows are not in groups */
     infer__int8_block b;
     int32_t j;
     memset(&b, 0, sizeof b);
     b.x_rows = n_x;
-    if (cold && !(n_x == 1 && w->one.row)) infer__int8_cold(w, r);
+    if (cold && !by_row) infer__int8_cold(w, r);
     for (; n > 0; n -= b.n, r += b.n) {
-        b.n = INFER__MIN(n, n_x < w->few ? INFER__GROUP : INFER__INT8_ROWS);
+        b.n = INFER__MIN(n, n_x < w->few && !by_row ? INFER__GROUP : INFER__INT8_ROWS);
         b.r = r;
         b.next = r + b.n;
         for (b.first = 0; b.first < n_x; b.first += b.n_x) {
