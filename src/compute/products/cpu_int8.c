@@ -31,7 +31,7 @@ typedef struct infer__int8_scratch {
 #endif
     uint8_t copy[INFER__GROUP * INFER__CHUNK_BYTES + INFER__OVERREAD]; /* rows at the end of a weight */
 #if defined(INFER__ROWS)
-    float t[8][INFER__ROW_SPAN * INFER__CHUNK / 32]; /* of eight rows */
+    float t[8][INFER__ROW_SPAN * INFER__CHUNK / 32 + 16]; /* of eight rows; not 2 KiB apart, which share a cache's sets */
 #endif
     float y[]; /* the sums of cpu_run.panel columns, INFER__INT8_ROWS each */
 } infer__int8_scratch;
@@ -81,7 +81,7 @@ static const infer__int8 infer__int8_levels[] = { /* best first */
      INFER__COUNT(infer__ones_sse41), infer__add_rows_sse41, NULL, 0},
 #endif
 #if defined(INFER__SIMD_RVV)
-    {"rvv", INFER__CPU_RVV, infer__quantise_scalar, infer__dots_rvv, infer__ones_rvv, INFER__COUNT(infer__ones_rvv),
+    {"rvv", INFER__CPU_RVV, infer__quantise_rvv, infer__dots_rvv, infer__ones_rvv, INFER__COUNT(infer__ones_rvv),
      infer__add_rows_rvv, NULL, 0},
 #elif defined(INFER__SIMD_WASM)
     {"simd128", INFER__CPU_SIMD128, infer__quantise_scalar, infer__dots_simd128, infer__ones_simd128,
@@ -296,15 +296,21 @@ static const uint8_t *infer__int8_following(const infer__int8_weight *w, int32_t
 static int32_t infer__int8_row_by_row(const infer__int8 *level, const infer__int8_weight *w, const infer__int8_block *b,
                                       const infer__x8 *x, infer__int8_scratch *s) {
     const int32_t whole = w->last_blocks == INFER__CHUNK / 32 ? w->chunks : w->chunks - 1;
-    int32_t i, k, c, n;
-    for (i = 0; i < b->n; i += 8)
+    const infer__row_fn row = w->one.row;
+    const uint64_t row_bytes = w->row_bytes;
+    const int64_t x_step = b->x_rows;
+    const uint8_t *rows = w->data + (uint64_t)b->r * row_bytes;
+    int32_t i, k, c, n, n_rows;
+    for (i = 0; i < b->n; i += 8, rows += 8 * row_bytes) {
+        n_rows = INFER__MIN(b->n - i, 8);
         for (c = 0; c < whole; c += n) {
-            const infer__x8 *from = x + (int64_t)c * b->x_rows;
-            const uint8_t *p = w->data + (uint64_t)(b->r + i) * w->row_bytes + (uint64_t)c * (uint64_t)w->chunk_bytes;
+            const infer__x8 *from = x + c * x_step;
+            const uint8_t *p = rows + (uint64_t)c * (uint64_t)w->chunk_bytes;
             n = INFER__MIN(whole - c, INFER__ROW_SPAN);
-            for (k = 0; k < INFER__MIN(b->n - i, 8); k++, p += w->row_bytes) w->one.row(p, n, from, b->x_rows, s->t[k]);
-            level->add_rows(s->t[0], INFER__COUNT(s->t[0]), n, from, b->x_rows, s->y + i);
+            for (k = 0; k < n_rows; k++, p += row_bytes) row(p, n, from, x_step, s->t[k]);
+            level->add_rows(s->t[0], INFER__COUNT(s->t[0]), n, from, x_step, s->y + i);
         }
+    }
     return whole;
 }
 #endif
@@ -333,7 +339,8 @@ static void infer__int8_rows(const infer__ctx *c, const infer__int8_weight *w, c
     a.y = s->y;
     a.stride = INFER__INT8_ROWS;
     a.x = c->cpu->x8 + b->first;
-    memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
+    if (n_x == 1) memset(s->y, 0, INFER__INT8_ROWS * sizeof *s->y); /* no call */
+    else memset(s->y, 0, (size_t)n_x * INFER__INT8_ROWS * sizeof *s->y);
 #if defined(INFER__ROWS)
     if (n_x == 1 && w->one.row) i = infer__int8_row_by_row(c->int8, w, b, infer__x8_col(&a, 0), s);
     a.x += (int64_t)i * b->x_rows;
@@ -390,13 +397,14 @@ static void infer__int8_cold(const infer__int8_weight *w, int64_t r) {
 static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, int32_t r, int32_t n, int cold,
                              int32_t n_x, const infer__tensor *y, const float *bias, int worker) {
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);
+    const int by_row = n_x == 1 && w->one.row; /* rows are not in groups */
     infer__int8_block b;
     int32_t j;
     memset(&b, 0, sizeof b);
     b.x_rows = n_x;
-    if (cold && !(n_x == 1 && w->one.row)) infer__int8_cold(w, r);
+    if (cold && !by_row) infer__int8_cold(w, r);
     for (; n > 0; n -= b.n, r += b.n) {
-        b.n = INFER__MIN(n, n_x < w->few ? INFER__GROUP : INFER__INT8_ROWS);
+        b.n = INFER__MIN(n, n_x < w->few && !by_row ? INFER__GROUP : INFER__INT8_ROWS);
         b.r = r;
         b.next = r + b.n;
         for (b.first = 0; b.first < n_x; b.first += b.n_x) {

@@ -1,11 +1,12 @@
 /* int8_rvv.c: integer dot products with the vectors of RISC-V (RVV 1.0): 16 rows of a weight are the lanes.
  *
- * Owns:  the rvv row of INT8. It exists if the compiler's target has them: gcc 12 has no RVV functions at all.
+ * Owns:  the rvv row of INT8 but for GEMV (row_rvv.c). It exists if the compiler's target has them: gcc 12 has no RVV
+ *        functions at all.
  * How:   codes are signed bytes (a wide type's top bit is flipped). Many columns: codes are transposed, a value of the
  *        16 rows side by side, and multiplied with an activation by vwmacc.vx; as many products as fit are added in 16
  *        bits, then widened. Few columns: rows as stored, four blocks at a time, neighbouring products added. Vectors
  *        of 128 bits are enough; longer ones are used in part.
- * Numbers: counts under qemu alone: 0.45 to 0.69 instructions a product in prompts (docs/benchmarks.md).
+ * Numbers: counts under qemu alone: 0.42 to 0.66 instructions a product in prompts (docs/benchmarks.md).
  * Start: infer__tile_rvv.
  */
 #include "cpu_int8.h"
@@ -13,6 +14,42 @@
 #if defined(INFER__SIMD_RVV)
 
 enum { INFER__RVV_COLS = 2 };
+
+/* Of whole blocks of ordinary values; infer__x8_block does the others. */
+static void infer__quantise_rvv(const float *x, int32_t n, infer__x8 *out) {
+    int32_t k;
+    for (k = 0; k < n; k += 32) {
+        const int i = k / 32;
+        uint32_t max = 0x7f800000u;
+        vfloat32m8_t v = __riscv_vundefined_f32m8();
+        vint8m2_t q;
+        const vint16m1_t none = __riscv_vmv_s_x_i16m1(0, 1);
+        int first, both;
+        if (n - k >= 32) {
+            const vuint32m1_t zero = __riscv_vmv_s_x_u32m1(0, 1);
+            vuint32m8_t bits;
+            v = __riscv_vle32_v_f32m8(x + k, 32);
+            bits = __riscv_vand_vx_u32m8(__riscv_vreinterpret_v_f32m8_u32m8(v), 0x7fffffff, 32);
+            max = __riscv_vmv_x_s_u32m1_u32(__riscv_vredmaxu_vs_u32m8_u32m1(bits, zero, 32));
+        }
+        if (max >= 0x7f800000u || max < 0x0d000000u) {
+            infer__x8_block(x + k, INFER__MIN(n - k, 32), i, out);
+            continue;
+        }
+        out->d[i] = infer__bits_f32(max) / 127.0f;
+        v = __riscv_vfmul_vf_f32m8(v, 127.0f / infer__bits_f32(max), 32);
+        q = __riscv_vncvt_x_x_w_i8m2(__riscv_vfncvt_x_f_w_i16m4(v, 32), 32); /* ties to even */
+        __riscv_vse8_v_i8m2(out->q + k, q, 32);
+        first = __riscv_vmv_x_s_i16m1_i16(__riscv_vwredsum_vs_i8m2_i16m1(q, none, 16));
+        both = __riscv_vmv_x_s_i16m1_i16(__riscv_vwredsum_vs_i8m2_i16m1(q, none, 32));
+        out->sum16[0][i] = first;
+        out->sum16[1][i] = both - first;
+        out->sum32[i] = both;
+        out->fsum16[0][i] = (float)first;
+        out->fsum16[1][i] = (float)(both - first);
+        out->fsum32[i] = (float)both;
+    }
+}
 
 /* t = isum * scale (+ min * xsum) (+ t) of 16 rows. */
 INFER__INLINE vfloat32m4_t infer__grain_rvv(vint32m4_t isum, const float *scale, const float *min, float xsum,
