@@ -109,7 +109,18 @@ FN ushort f2h(float x) { return as_type<ushort>(half(x)); }
     (__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"), __builtin_amdgcn_s_barrier(), \
      __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"))
 #define SQRT(x) __builtin_sqrtf(x)
-#define SHUFFLE_XOR(x, mask) FLOAT(__builtin_amdgcn_ds_swizzle((int)BITS(x), (mask) << 10 | 31)) /* of 32 lanes */
+#define SHUFFLE_XOR(x, mask) shuffle_xor(x, mask)
+FN float shuffle_xor(float x, uint mask) { /* of 32 lanes; the pattern is part of the instruction */
+    int v = (int)BITS(x);
+    switch (mask) {
+    case 16: v = __builtin_amdgcn_ds_swizzle(v, 16 << 10 | 31); break;
+    case 8: v = __builtin_amdgcn_ds_swizzle(v, 8 << 10 | 31); break;
+    case 4: v = __builtin_amdgcn_ds_swizzle(v, 4 << 10 | 31); break;
+    case 2: v = __builtin_amdgcn_ds_swizzle(v, 2 << 10 | 31); break;
+    default: v = __builtin_amdgcn_ds_swizzle(v, 1 << 10 | 31);
+    }
+    return FLOAT(v);
+}
 FN float h2f(ushort h) { return (float)__builtin_bit_cast(_Float16, h); }
 FN ushort f2h(float x) { return __builtin_bit_cast(ushort, (_Float16)x); }
 #else

@@ -372,6 +372,9 @@ static const infer__driver *const fake_ptx_drivers[] = {&fake_ptx, NULL};
 /* And one of form METAL. */
 FAKE_DRIVER_OF(simd, metal, METAL, INFER__FORM_METAL);
 static INFER__UNUSED const infer__driver *const fake_simd_drivers[] = {&fake_simd, NULL};
+/* And of form HIP: the devices of the made-up OpenCL. */
+FAKE_DRIVER_OF(matrix, opencl, HIP, INFER__FORM_HIP);
+static INFER__UNUSED const infer__driver *const fake_matrix_drivers[] = {&fake_matrix, NULL};
 #undef FAKE_DRIVER
 #undef FAKE_DRIVER_OF
 

@@ -147,9 +147,11 @@ static void test_gpu_check_covers(void) {
     int32_t k;
     memset(found, 0, sizeof found);
     checked_fake(fake_drivers, INFER_OPENCL, 0, found);
+    checked_fake(fake_ptx_drivers, INFER_CUDA, 75, found);
     checked_fake(fake_ptx_drivers, INFER_CUDA, 80, found);
     checked_fake(fake_ptx_drivers, INFER_CUDA, 90, found);
     checked_fake(fake_simd_drivers, INFER_METAL, 7, found);
+    checked_fake(fake_matrix_drivers, INFER_HIP, 1, found);
     for (k = 0; k < INFER__KERNEL_COUNT; k++) {
         check_detail = INFER__KERNELS[k].name;
         CHECK(found[k]);

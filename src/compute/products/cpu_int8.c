@@ -31,7 +31,7 @@ typedef struct infer__int8_scratch {
 #endif
     uint8_t copy[INFER__GROUP * INFER__CHUNK_BYTES + INFER__OVERREAD]; /* rows at the end of a weight */
 #if defined(INFER__ROWS)
-    float t[8][INFER__ROW_SPAN * INFER__CHUNK / 32 + 16]; /* of eight rows; not 2 KiB apart, which share a cache's sets */
+    float t[8][INFER__ROW_SPAN * INFER__CHUNK / 32 + 16]; /* of eight rows, not 2 KiB apart: a cache's sets */
 #endif
     float y[]; /* the sums of cpu_run.panel columns, INFER__INT8_ROWS each */
 } infer__int8_scratch;
@@ -397,14 +397,15 @@ static void infer__int8_cold(const infer__int8_weight *w, int64_t r) {
 static void infer__int8_task(const infer__ctx *c, const infer__int8_weight *w, int32_t r, int32_t n, int cold,
                              int32_t n_x, const infer__tensor *y, const float *bias, int worker) {
     infer__int8_scratch *s = (infer__int8_scratch *)(void *)infer__cpu_scratch(c, worker);
-    const int by_row = n_x == 1 && w->one.row; /* rows are not in groups */
+    const int by_row = n_x == 1 && w->one.row;
+    const int alone = by_row && w->last_blocks == INFER__CHUNK / 32; /* no chunk is left for groups of rows */
     infer__int8_block b;
     int32_t j;
     memset(&b, 0, sizeof b);
     b.x_rows = n_x;
     if (cold && !by_row) infer__int8_cold(w, r);
     for (; n > 0; n -= b.n, r += b.n) {
-        b.n = INFER__MIN(n, n_x < w->few && !by_row ? INFER__GROUP : INFER__INT8_ROWS);
+        b.n = INFER__MIN(n, n_x < w->few && !alone ? INFER__GROUP : INFER__INT8_ROWS);
         b.r = r;
         b.next = r + b.n;
         for (b.first = 0; b.first < n_x; b.first += b.n_x) {

@@ -29,8 +29,8 @@ static inline int hip_bpermute(int a, int value, int line) {
     return lane < hip_calls->self()->lanes ? (int)(unsigned)all[lane] : 0;
 }
 /* What lane l of 32 reads in the bits of `pattern`: of lane ((l & bits 0 .. 4) | bits 5 .. 9) ^ bits 10 .. 14. */
-#define __builtin_amdgcn_ds_swizzle(value, pattern) hip_swizzle(value, pattern, __LINE__)
-static inline int hip_swizzle(int value, unsigned pattern, int line) {
+#define __builtin_amdgcn_ds_swizzle(value, pattern) hip_swizzle<pattern>(value, __LINE__)
+template <unsigned pattern> static inline int hip_swizzle(int value, int line) { /* it is part of the instruction */
     const uint64_t *all = hip_calls->exchange((uint64_t)(unsigned)value, line);
     unsigned mine = hip_calls->self()->lane, lane = ((mine & pattern) | pattern >> 5) ^ pattern >> 10;
     lane = mine / 32 * 32 + lane % 32;
