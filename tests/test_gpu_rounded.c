@@ -231,7 +231,7 @@ static void gpu_mix_prompts(gpu_pair *p, const infer__quant *q) {
     gpu_mix t;
     size_t i;
     CHECK(!gpu_lost(p, INFER__MODULE_MMA, q) && !gpu_lost(p, INFER__MODULE_MATRIX, q) && !gpu_lost(p, INFER__MODULE_TURING, q));
-    for (i = 0; i < (gpu_small() ? (size_t)matrix : cores || matrix ? INFER__COUNT(cases) : 2); i++) {
+    for (i = 0; i < (gpu_small() ? 2 * (size_t)matrix : cores || matrix ? INFER__COUNT(cases) : 2); i++) {
         const int one = cases[i].act && q->values == 1; /* rows that do not begin at multiples of 16 bytes */
         memset(&t, 0, sizeof t);
         t.n = cases[i].n;

@@ -207,33 +207,25 @@ INFER__INLINE vfloat32m2_t infer__row_sixes_rvv(vuint8m1_t first, vuint8m1_t las
 #define INFER__LOW(i) infer__and_32_rvv(codes_##i, 15)
 #define INFER__HIGH(i) infer__down_32_rvv(codes_##i, 4)
 #define INFER__BLOCK(i, codes) infer__times_32_rvv(codes, x->q + 32 * (i))
-INFER__ROW_RVV(q4_k, 144, ,
-               const float d = infer__row_d_rvv(p);
-               const float dmin = infer__row_d_rvv(p + 2);
-               const vuint8m2_t codes_0 = infer__load_32_rvv(p + 16);
-               const vuint8m2_t codes_1 = infer__load_32_rvv(p + 48);
-               const vuint8m2_t codes_2 = infer__load_32_rvv(p + 80);
-               const vuint8m2_t codes_3 = infer__load_32_rvv(p + 112);
-               INFER__SUMS_RVV(INFER__BLOCK(0, INFER__LOW(0)), INFER__BLOCK(1, INFER__HIGH(0)),
-                               INFER__BLOCK(2, INFER__LOW(1)), INFER__BLOCK(3, INFER__HIGH(1)),
-                               INFER__BLOCK(4, INFER__LOW(2)), INFER__BLOCK(5, INFER__HIGH(2)),
-                               INFER__BLOCK(6, INFER__LOW(3)), INFER__BLOCK(7, INFER__HIGH(3)));
-               INFER__ROW_SCALE_MIN_RVV)
+/* Q4_K and Q5_K. at: of the nibbles; before: what `block` needs besides. */
+#define INFER__ROW_NIBBLES(name, bytes, at, before, block)                                                             \
+    INFER__ROW_RVV(name, bytes, ,                                                                                      \
+                   const float d = infer__row_d_rvv(p);                                                                \
+                   const float dmin = infer__row_d_rvv(p + 2);                                                         \
+                   before;                                                                                             \
+                   const vuint8m2_t codes_0 = infer__load_32_rvv(p + (at));                                            \
+                   const vuint8m2_t codes_1 = infer__load_32_rvv(p + (at) + 32);                                       \
+                   const vuint8m2_t codes_2 = infer__load_32_rvv(p + (at) + 64);                                       \
+                   const vuint8m2_t codes_3 = infer__load_32_rvv(p + (at) + 96);                                       \
+                   INFER__SUMS_RVV(block(0, INFER__LOW(0)), block(1, INFER__HIGH(0)), block(2, INFER__LOW(1)),         \
+                                   block(3, INFER__HIGH(1)), block(4, INFER__LOW(2)), block(5, INFER__HIGH(2)),        \
+                                   block(6, INFER__LOW(3)), block(7, INFER__HIGH(3)));                                 \
+                   INFER__ROW_SCALE_MIN_RVV)
 /* Bit k of a byte is that of block k. */
 #define INFER__FIFTH(i, codes) INFER__BLOCK(i, infer__with_32_rvv(codes, high, i, 4, 16))
-INFER__ROW_RVV(q5_k, 176, ,
-               const float d = infer__row_d_rvv(p);
-               const float dmin = infer__row_d_rvv(p + 2);
-               const vuint8m2_t high = infer__load_32_rvv(p + 16);
-               const vuint8m2_t codes_0 = infer__load_32_rvv(p + 48);
-               const vuint8m2_t codes_1 = infer__load_32_rvv(p + 80);
-               const vuint8m2_t codes_2 = infer__load_32_rvv(p + 112);
-               const vuint8m2_t codes_3 = infer__load_32_rvv(p + 144);
-               INFER__SUMS_RVV(INFER__FIFTH(0, INFER__LOW(0)), INFER__FIFTH(1, INFER__HIGH(0)),
-                               INFER__FIFTH(2, INFER__LOW(1)), INFER__FIFTH(3, INFER__HIGH(1)),
-                               INFER__FIFTH(4, INFER__LOW(2)), INFER__FIFTH(5, INFER__HIGH(2)),
-                               INFER__FIFTH(6, INFER__LOW(3)), INFER__FIFTH(7, INFER__HIGH(3)));
-               INFER__ROW_SCALE_MIN_RVV)
+INFER__ROW_NIBBLES(q4_k, 144, 16, , INFER__BLOCK)
+INFER__ROW_NIBBLES(q5_k, 176, 48, const vuint8m2_t high = infer__load_32_rvv(p + 16), INFER__FIFTH)
+#undef INFER__ROW_NIBBLES
 #undef INFER__FIFTH
 #undef INFER__BLOCK
 #undef INFER__LOW
