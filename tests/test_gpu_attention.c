@@ -60,7 +60,7 @@ static void gpu_att_open(gpu_att *o, int device, const ops_att *t, int32_t len, 
     pages = 2 * o->each;
     gpu_needs.cells = len;
     infer__need_attention(&gpu_needs, t->n_head, t->dim_k, t->dim_v);
-    gpu_pair_open(p, device, t->type, INFER__MAX(2 * len, n), 2, o->each);
+    gpu_pair_vectors(p, device, t->type, INFER__MAX(2 * len, n), 2, o->each);
     memset(&gpu_needs, 0, sizeof gpu_needs);
     gpu_make(p, &o->k, 2 * len, t->n_head_kv * t->dim_k, 3, 1);
     gpu_make(p, &o->v, 2 * len, t->n_head_kv * t->dim_v, 0, 2);
@@ -488,7 +488,7 @@ static void gpu_store_case(int device, int32_t type) {
     infer__kv_store_args store;
     int32_t i, g;
     t.type = type;
-    gpu_pair_open(&p, device, type, ROWS, 1, PAGES);
+    gpu_pair_vectors(&p, device, type, ROWS, 1, PAGES);
     gpu_make(&p, &x[0], ROWS, HEADS * t.dim_k, 1, 2);
     gpu_make(&p, &x[1], ROWS, HEADS * t.dim_v, 0, 1);
     for (g = 0; g < 2; g++) {
@@ -557,7 +557,7 @@ static void gpu_rope_store_case(int device, int32_t type, int32_t heads, int32_t
     void *z[4];
     int32_t i, j;
     uint64_t launches;
-    gpu_pair_open(&p, device, type, ROWS, 2, 2);
+    gpu_pair_vectors(&p, device, type, ROWS, 2, 2);
     for (j = 0; j < 2; j++) {
         gpu_make(&p, &q[j], ROWS, heads * dim, 3, 1);
         gpu_make(&p, &k[j], ROWS, kv * dim, 1, 2);

@@ -273,7 +273,7 @@ static void gpu_model_run(void) {
     if (!m) return;
     memset(&r, 0, sizeof r);
     r.width = m->hp.n_vocab;
-    r.n = m->hp.n_ctx < 70 ? m->hp.n_ctx : 70;
+    r.n = INFER__MIN(m->hp.n_ctx, gpu_small() ? 40 : 70); /* three pages and more */
     CHECK(infer_model_close(m) == INFER_OK);
     r.ids = (int32_t *)calloc((size_t)r.n, sizeof *r.ids);
     r.x = (float *)calloc((size_t)r.n * (size_t)r.width, sizeof *r.x);

@@ -28,10 +28,9 @@ static void gpu_keep(void *device, uint64_t handle) {
 
 static int gpu_devices(void) {
     const char *only = getenv("CHECK_BACKEND"); /* NULL: the devices of every API */
-    const infer__quant *q;
     infer_device_info info;
     infer_error err;
-    int32_t i, j;
+    int32_t i;
     if (gpu_started) return gpu_n_opened;
     gpu_started = 1;
     infer__mem_init(&gpu_mem, NULL, 0);
@@ -50,8 +49,6 @@ static int gpu_devices(void) {
             gpu_keeping.release = gpu_keep;
             (*g)->driver = &gpu_keeping;
         }
-        for (j = 0; (q = infer__quant_row(j)) != NULL; j++)
-            if (infer__gpu_has_type(q) && infer__gpu_use_type(*g, q, &err)) CHECK_STR(err.message, "");
     }
     return gpu_n_opened;
 }
@@ -97,7 +94,7 @@ static void gpu_pass(infer__ctx *c, int32_t *block, int32_t rows, int32_t n_seq,
 
 static int gpu_rounded; /* 1: products round their input to 8 bits, on both, where they can */
 static int gpu_halves; /* 1: the device, not the CPU, may take attention's operands as halves; 2: as BF16 */
-static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows, int32_t n_seq, int32_t pages) {
+static void gpu_pair_vectors(gpu_pair *p, int device, int32_t kv_type, int32_t rows, int32_t n_seq, int32_t pages) {
     infer_error err;
     infer__needs n = gpu_needs;
     ops_open(&p->cpu, 2, gpu_rounded ? 0 : infer__cpu_found(), 4096);
@@ -119,6 +116,17 @@ static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows
     n.block_len = (uint64_t)p->gpu.pass.block_len + 3 * (uint64_t)rows + INFER__MAX_HEAD_DIM / 2; /* with axes */
     CHECK(p->gpu.ops->prepare(&p->gpu, &n));
     CHECK_STR(p->gpu.error.message, "");
+}
+
+/* With the programs of all types of weights, which a driver's double may take minutes to compile; gpu_pair_vectors has
+ * vectors alone. */
+static void gpu_pair_open(gpu_pair *p, int device, int32_t kv_type, int32_t rows, int32_t n_seq, int32_t pages) {
+    const infer__quant *q;
+    infer_error err;
+    int32_t i;
+    for (i = 0; (q = infer__quant_row(i)) != NULL; i++)
+        if (infer__gpu_has_type(q) && infer__gpu_use_type(gpu_opened[device], q, &err)) CHECK_STR(err.message, "");
+    gpu_pair_vectors(p, device, kv_type, rows, n_seq, pages);
 }
 
 static void gpu_pair_close(gpu_pair *p) {
