@@ -236,9 +236,6 @@ OCLGRIND = ((("kernels", "gpu_ops", "attention,halves,ops_check,moe_whole"), ("t
 # The kernels are one text: `make deep` runs all shapes, on every double and on OpenCL.
 FEW_SHAPES = {} if DEEP else {"CHECK_EMULATED": "1"}
 
-# Of `make test` already: it has no device, but stand-ins for several in turn.
-FAKES = "test_gpu_check_covers"
-
 
 # Whole models on the doubles: one row per kind of machinery, what a model's life is made of, and wrong kernels, which are not taken.
 DOUBLE_MODELS = ("gpu_arch_llama-", "gpu_arch_gemma3-", "gpu_arch_gpt2-", "gpu_arch_qwen3moe-", "gpu_arch_qwen35-", "gpu_arch_mamba-",
@@ -324,7 +321,7 @@ def cuda_double(t):
                env=dict(env, FAKE_CUDA_CAPABILITY=capability, **dict(FEW_SHAPES if capability == "61" or checked else {}, **checked)))
         for name in DOUBLE_MODELS if capability == "80" else DRIVER_MODELS if DEEP else DRIVER_MODELS[:1]:
             t.step("CUDA double: models on capability %s, %s" % (capability, name), ["build/check-h", name],
-                   env=dict(env, FAKE_CUDA_CAPABILITY=capability, CHECK_EMULATED="1", CHECK_WITHOUT=FAKES))
+                   env=dict(env, FAKE_CUDA_CAPABILITY=capability, CHECK_EMULATED="1"))
     if DEEP:
         t.step("CUDA double: ops, every access checked", ["build/check-h", "gpu_ops"], env=dict(env, FAKE_CUDA_CHECK="1", CHECK_EMULATED="1"))
     # every kernel beside the CPU: a launch that fails; a special program that is refused, which others stand in for; well; one that is needed is refused
