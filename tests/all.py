@@ -421,11 +421,12 @@ def group_san(t):
     deep = "-deep" if DEEP else "" # as the Makefile calls them
     asan = {"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "LSAN_OPTIONS": "suppressions=" + os.path.abspath("tests/lsan.txt"), "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
     few = {} if DEEP else {"CHECK_EMULATED": "1", "CHECK_GPU_EVERY": "64"}
-    together(t, lambda t: t.step("TSan", ["build/check-tsan" + deep] + [SHARED] * (not DEEP), env=tsan),
-             *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND], uninitialised,
+    together(t, lambda t: t.step("ASan and UBSan", ["build/check-asan" + deep], env=dict(asan, **dict(few, CHECK_WITHOUT=",".join(["gpu"] + [SAME_READS] * (not DEEP))))),
+             uninitialised,
              lambda t: t.step("ASan and UBSan, GPUs", ["build/check-asan" + deep, "gpu"],
                               env=dict(asan, **dict(few, CHECK_EMULATED="1", **({} if DEEP else {"CHECK_WITHOUT": DEVICES})))),
-             lambda t: t.step("ASan and UBSan", ["build/check-asan" + deep], env=dict(asan, **dict(few, CHECK_WITHOUT=",".join(["gpu"] + [SAME_READS] * (not DEEP))))))
+             lambda t: t.step("TSan", ["build/check-tsan" + deep] + [SHARED] * (not DEEP), env=tsan),
+             *[lambda t, part=part: oclgrind(t, *part) for part in OCLGRIND])
 
 
 def uninitialised(t):
