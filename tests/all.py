@@ -477,7 +477,8 @@ BYTES_AGAIN = "cache_threads,cache_window,cache_kv_types,cache_fork,adapters_eve
 
 
 # What OpenCL computes under Wine is computed by the same library as here; its driver and the life of a model are what may differ.
-KERNELS = DEVICES + ",gpu_ops_,gpu_arch,gpu_places,gpu_upload,gpu_model_cache,gpu_model_faults"
+KERNELS = DEVICE_LIVES + (",gpu_ops_,gpu_arch,gpu_places,gpu_upload,gpu_model_cache,gpu_model_faults,gpu_model_experts,gpu_nextn,gpu_ranges,gpu_queue,"
+                          "gpu_stack,gpu_adapters,gpu_media,gpu_record")
 
 
 # Tests that start no thread, or only those of OpenCL: ThreadSanitizer has nothing to see in them, and makes each of them fifteen times as slow.
