@@ -178,7 +178,8 @@ def builds(t):
 
 def group_gpu(t):
     """Kernels in every language, and each driver on a stand-in for what it opens."""
-    together(t, hip_double, metal_and_fresh, cuda_double, faces)
+    cuda = cuda_parts(t)
+    together(t, hip_double, *cuda[:1], metal_and_fresh, faces, *cuda[1:])
 
 
 def metal_and_fresh(t):
@@ -312,10 +313,20 @@ def cuda_library(t):
 
 def cuda_double(t):
     """CUDA's driver and the shipped PTX on a stand-in for libcuda: tests/drivers/cuda/README.md."""
-    env, exe = cuda_library(t), "build/drivers/cuda/test_double"
-    if not env or not t.step("compile its tests", [CC, "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "tests/drivers/cuda/test_double.c", "-o", exe] + LIBS):
-        return
-    t.step("the CUDA double", [exe, "build/drivers/cuda/libcuda.so.1"])
+    for part in cuda_parts(t):
+        part(t)
+
+
+def cuda_parts(t):
+    """Its halves, which may run beside each other once the library is built."""
+    env = cuda_library(t)
+    return [lambda t: cuda_models(t, env), lambda t: cuda_checks(t, env)] if env else []
+
+
+def cuda_models(t, env):
+    exe = "build/drivers/cuda/test_double"
+    if t.step("compile its tests", [CC, "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "tests/drivers/cuda/test_double.c", "-o", exe] + LIBS):
+        t.step("the CUDA double", [exe, "build/drivers/cuda/libcuda.so.1"])
     for capability, checked in (("61", {}), ("80", {} if DEEP else {"FAKE_CUDA_CHECK": "1"})):
         t.step("CUDA double: ops on capability %s%s" % (capability, ", every access checked" if checked else ""), ["build/check-h", "gpu_ops"],
                env=dict(env, FAKE_CUDA_CAPABILITY=capability, **dict(FEW_SHAPES if capability == "61" or checked else {}, **checked)))
@@ -324,6 +335,9 @@ def cuda_double(t):
                    env=dict(env, FAKE_CUDA_CAPABILITY=capability, CHECK_EMULATED="1"))
     if DEEP:
         t.step("CUDA double: ops, every access checked", ["build/check-h", "gpu_ops"], env=dict(env, FAKE_CUDA_CHECK="1", CHECK_EMULATED="1"))
+
+
+def cuda_checks(t, env):
     # every kernel beside the CPU: a launch that fails; a special program that is refused, which others stand in for; well; one that is needed is refused
     checks = [("cuLaunchKernel:3=719", 1, "FAILED"), ("cuModuleLoadDataEx:4=209", 0, "the generic program runs instead")]
     checks += [(None, 0, " ok "), ("cuModuleLoadDataEx:2=209", 1, "not built")] * DEEP
