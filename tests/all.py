@@ -318,7 +318,7 @@ def cuda_double(t):
 
 
 def cuda_parts(t):
-    """Its halves, which may run beside each other once the library is built."""
+    """The halves of cuda_double, which may run beside each other, since the library is built here; [] without it."""
     env = cuda_library(t)
     return [lambda t: cuda_models(t, env), lambda t: cuda_checks(t, env)] if env else []
 

@@ -567,7 +567,7 @@ static void test_gpu_ops_moe_halves(void) {
                 {31, 5, 2, 70, 4 * cols, 0, GPU_MOE_ONE}};    /* and one */
             if (!infer__gpu_has_type(q) || !(halves || (q->id == 8 && !gpu_small()))) continue;
             for (k = 0; k < (gpu_small() ? 4 : (int32_t)INFER__COUNT(cases)); k++)
-                if (!gpu_small() || (q->id == 8 && d == 0) || k == (i + d) % 4) /* what types share is tested by one of them */
+                if (!gpu_small() || (q->id == 8 && d == 0) || k == (i + d) % 4) /* Q8_0 takes all shapes, others one */
                     gpu_moe_case(&p, q, &cases[k], gpu_moe_launches(&cases[k]) + (uint64_t)halves);
             if (q->id == 1) { /* F16 rows that do not begin at multiples of 16 bytes: for tensor cores x stays float */
                 const gpu_moe odd = {31, 5, 2, 70, 33, 0, GPU_MOE_ONE};
